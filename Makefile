@@ -1,0 +1,35 @@
+# Every target builds its own environment: nothing but Python has to be installed by hand.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint benchmark clean
+
+demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
+	$(BIN)/orthoscope diagnose --html report.html --json report.json
+
+test: .venv/test.stamp  ## the whole test suite
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+benchmark: .venv/test.stamp  ## what a diagnosis costs, beside a plain forward and backward pass
+	$(BIN)/python benchmarks/probe_overhead.py
+
+clean:
+	rm -rf .venv build dist
+
+.venv/demo.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) torch==2.13.0
+	$(PIP) --editable .
+	@touch $@
+
+# torchvision is here because timm imports it; the constraint keeps it from replacing torch.
+.venv/test.stamp: .venv/demo.stamp
+	$(PIP) torchvision
+	$(PIP) --editable '.[dev,zoo]'
+	@touch $@

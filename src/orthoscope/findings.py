@@ -1,0 +1,62 @@
+"""The vocabulary of a diagnosis: what was measured, what was found, how bad it is.
+
+Every check ends in one of three states. `not checked` is a result, not an absence: it carries the
+reason, so that silence never reads as health.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """How likely it is that the network trains; the worst finding decides."""
+
+    HEALTHY = "HEALTHY"
+    AT_RISK = "AT RISK"
+    SICK = "SICK"
+
+    @property
+    def rank(self) -> int:
+        """0 for healthy, 1 for at risk, 2 for sick: verdicts compare by how bad they are."""
+        return list(Verdict).index(self)
+
+
+class Symptom(StrEnum):
+    """What goes wrong, in the words people use for it."""
+
+    COLLAPSE = "collapse"  # samples become indistinguishable on the way forward
+    VANISH = "vanish"  # gradients shrink on the way back
+    EXPLODE = "explode"  # gradients grow on the way back, or numbers overflow
+    DEGENERATE_INPUT = "degenerate input"  # the batch itself carries too little to judge by
+
+
+class State(StrEnum):
+    """The three ways a check can end."""
+
+    FOUND = "found"
+    CLEAN = "clean"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A number with its unit and, where it is an estimate, its standard error."""
+
+    name: str
+    value: float
+    unit: str
+    standard_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one check: which rule, what it saw, where, and in one sentence why."""
+
+    check: str
+    symptom: Symptom
+    state: State
+    reason: str
+    severity: Verdict = Verdict.HEALTHY
+    layer: str | None = None  # where it begins
+    measured: Measurement | None = None
+    threshold: float | None = None  # the limit that was crossed, or the nearest one that was not

@@ -1,0 +1,8 @@
+"""Tensor to tensor: the linear algebra everything else is made of."""
+
+from orthoscope.linalg.frames import contrasts, sample_frame
+from orthoscope.linalg.haar import haar
+from orthoscope.linalg.matrices import weight_matrix
+from orthoscope.linalg.spectra import gram_spectrum, singular_values
+
+__all__ = ["contrasts", "gram_spectrum", "haar", "sample_frame", "singular_values", "weight_matrix"]

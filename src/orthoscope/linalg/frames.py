@@ -1,0 +1,49 @@
+"""Samples rotated into their own span: everything that is unchanged by rotation, at a fraction of the size."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+# Columns handled at once, so that a wide layer never needs a float64 copy of itself.
+_BLOCK_ELEMENTS = 1 << 22
+
+
+def sample_frame(
+    hidden: Float[Tensor, "*batch samples units"],
+) -> Float[Tensor, "*batch samples samples"]:
+    r"""The lower-triangular $F$ with $FF^\top = HH^\top$: the same samples in their own span, in float64.
+
+    $$ H^\top = QR, \qquad F = R^\top $$
+
+    Lengths, angles and singular values of $F$ are those of $H$, so any rotation-invariant metric may
+    be computed on it. A QR factorisation instead of the Gram matrix keeps the condition number; wide
+    inputs go through in blocks of columns (a tall-skinny QR), so memory does not grow with the width.
+    With fewer units than samples the missing columns are zero.
+    """
+    samples, units = hidden.shape[-2:]
+    block = max(samples, _BLOCK_ELEMENTS // max(1, hidden[..., :1].numel()))
+    frame = hidden.new_zeros((*hidden.shape[:-1], 0), dtype=torch.float64)
+    for start in range(0, units, block):
+        columns = hidden[..., start : start + block].double()
+        frame = _triangle(torch.cat([frame, columns], dim=-1))
+    return torch.nn.functional.pad(frame, (0, samples - frame.shape[-1]))
+
+
+def _triangle(rows: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*batch samples rank"]:
+    return torch.linalg.qr(rows.mT, mode="r").R.mT
+
+
+def contrasts(hidden: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*batch degrees units"]:
+    r"""The batch without its mean, as `samples - 1` orthonormal contrasts (Helmert's basis $Q$ of $\mathbf 1^\perp$).
+
+    $$ C = QH, \qquad q_{k} = \frac{(\overbrace{1,\dots,1}^{k}, -k, 0,\dots,0)}{\sqrt{k(k+1)}}, \qquad C^\top C = \sum_i (h_i-\bar h)(h_i-\bar h)^\top $$
+
+    Subtracting the mean leaves one direction in sample space that is exactly empty; contrasts drop it,
+    so a centred batch can be of full rank and an orthogonality gap of 0 can be reached.
+    """
+    samples = hidden.shape[-2]
+    order = torch.arange(1, samples, dtype=torch.float64, device=hidden.device)
+    basis = torch.tril(torch.ones(samples - 1, samples, dtype=torch.float64, device=hidden.device))
+    basis[:, 1:] -= torch.diag(order + 1)
+    basis /= (order * (order + 1)).sqrt().unsqueeze(-1)
+    return basis @ hidden.double()
