@@ -3,6 +3,6 @@
 from orthoscope.linalg.frames import contrasts, sample_frame
 from orthoscope.linalg.haar import haar
 from orthoscope.linalg.matrices import weight_matrix
-from orthoscope.linalg.spectra import gram_spectrum, singular_values
+from orthoscope.linalg.spectra import gram_singular_values, singular_values
 
-__all__ = ["contrasts", "gram_spectrum", "haar", "sample_frame", "singular_values", "weight_matrix"]
+__all__ = ["contrasts", "gram_singular_values", "haar", "sample_frame", "singular_values", "weight_matrix"]

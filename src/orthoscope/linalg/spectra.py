@@ -21,24 +21,28 @@ def singular_values(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tenso
     return _over_threads(torch.linalg.svdvals, short.double())
 
 
-def gram_spectrum(frame: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*batch samples"]:
-    """Eigenvalues of $FF^\\top$, largest first, never negative: squared singular values, at half the cost.
+def gram_singular_values(gram: Float[Tensor, "*batch samples samples"]) -> Float[Tensor, "*batch samples"]:
+    r"""Singular values of $H$ from $HH^\top$, largest first: half the cost of `singular_values`.
 
-    Absolute error about eps·λ₁: right for entropies, ranks and norms, wrong for a determinant.
+    Absolute error about $\sqrt\varepsilon\,\sigma_1$: right for entropies, ranks and norms, wrong for a determinant.
     """
-    rows = frame.double()
-    return _over_threads(torch.linalg.eigvalsh, rows @ rows.mT).flip(-1).clamp_min(0)
+    return _over_threads(torch.linalg.eigvalsh, gram.double()).flip(-1).clamp_min(0).sqrt()
 
 
 def _over_threads(spectrum: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor:
-    """Apply `spectrum` to a stack; on a CPU the stack is shared out over the cores.
+    """Apply `spectrum` to a stack; on a CPU the stack is shared out over the cores, one matrix a core at a time.
 
-    LAPACK runs a stack of small matrices one after another on one core, and releases Python's lock.
+    LAPACK takes a stack of small matrices one after another and spends several threads on each, which
+    is slower than one (measured, 100 x 100: 40 to 260 ms a hundred matrices; this way 17 ms on 2 cores).
     """
     threads = torch.get_num_threads()
     if matrices.ndim == 2 or matrices.device.type != "cpu" or threads == 1 or matrices.requires_grad:
         return spectrum(matrices)
     stack = matrices.flatten(end_dim=-3)
-    with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(spectrum, stack.tensor_split(threads)))
+    torch.set_num_threads(1)  # workers take this over when they start
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            parts = list(pool.map(spectrum, stack.tensor_split(threads)))
+    finally:
+        torch.set_num_threads(threads)
     return torch.cat(parts).unflatten(0, matrices.shape[:-2])

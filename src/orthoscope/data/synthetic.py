@@ -1,0 +1,63 @@
+"""Samples made on the spot, with known statistics: no file, no download."""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+
+def gaussians(
+    samples: int, units: int, overlap: float = 0.0, generator: torch.Generator | None = None
+) -> Float[Tensor, "samples units"]:
+    r"""Standard-normal samples whose pairwise cosine is `overlap` $=\rho$ in expectation.
+
+    $$ x_i = \sqrt\rho\, c + \sqrt{1-\rho}\, z_i, \qquad c, z_i \sim \mathcal N(0, I) $$
+
+    The realised cosine of a pair fluctuates around $\rho$ by about $(1-\rho^2)/\sqrt{\text{units}}$.
+    """
+    _require_positive(samples=samples, units=units)
+    if not 0 <= overlap < 1:
+        raise ValueError(f"overlap is {overlap}, but a cosine shared by all pairs must be in [0, 1)")
+    # All but the last row differ from sample to sample; the last is what they share.
+    normal = torch.randn(samples + 1, units, generator=generator, device=_device_of(generator))
+    own, shared = normal[:-1], normal[-1]
+    return overlap**0.5 * shared + (1 - overlap) ** 0.5 * own
+
+
+def images(
+    samples: int, channels: int, height: int, width: int, generator: torch.Generator | None = None
+) -> Float[Tensor, "samples channels height width"]:
+    r"""Gaussian random fields with the power spectrum of natural images, $P(f) \propto 1/f^2$.
+
+    $$ x = \mathcal F^{-1}\big[\mathcal F[z] / f\big], \qquad z \sim \mathcal N(0, I),\quad
+       f = \max\big(|(f_y, f_x)|, 1/\max(\text{height}, \text{width})\big) $$
+
+    White noise averages out under global pooling, so that all samples look alike behind it; here the
+    slow waves survive. The floor on $f$ gives every image a mean of its own. The mean square over the
+    whole set is 1; channels are independent.
+    """
+    _require_positive(samples=samples, channels=channels, height=height, width=width)
+    device = _device_of(generator)
+    noise = torch.randn(samples, channels, height, width, generator=generator, device=device)
+    vertical = torch.fft.fftfreq(height, device=device).unsqueeze(-1)
+    horizontal = torch.fft.rfftfreq(width, device=device)
+    frequency = torch.hypot(vertical, horizontal).clamp_min(1 / max(height, width))
+    fields: Tensor = torch.fft.irfft2(torch.fft.rfft2(noise) / frequency, s=(height, width))
+    return fields / fields.square().mean().sqrt()
+
+
+def tokens(
+    samples: int, length: int, vocabulary: int, generator: torch.Generator | None = None
+) -> Int64[Tensor, "samples tokens"]:
+    """Sequences of token ids, each drawn uniformly from 0 to `vocabulary` - 1."""
+    _require_positive(samples=samples, length=length, vocabulary=vocabulary)
+    return torch.randint(vocabulary, (samples, length), generator=generator, device=_device_of(generator))
+
+
+def _device_of(generator: torch.Generator | None) -> torch.device | None:
+    return generator.device if generator is not None else None
+
+
+def _require_positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} is {size}, but must be at least 1")

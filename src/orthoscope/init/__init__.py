@@ -1,0 +1,23 @@
+"""Weights at the start: one scheme a file, and one walk over a model that applies it."""
+
+from orthoscope.init.gaussian import gaussian_
+from orthoscope.init.he import he_
+from orthoscope.init.lsuv import lsuv_
+from orthoscope.init.normal import normal_
+from orthoscope.init.orthogonal import orthogonal_
+from orthoscope.init.schemes import SCHEMES, Scheme, initialise_
+from orthoscope.init.torch_default import torch_default_
+from orthoscope.init.xavier import xavier_
+
+__all__ = [
+    "SCHEMES",
+    "Scheme",
+    "gaussian_",
+    "he_",
+    "initialise_",
+    "lsuv_",
+    "normal_",
+    "orthogonal_",
+    "torch_default_",
+    "xavier_",
+]

@@ -1,0 +1,57 @@
+"""Layer-sequential unit variance (Mishkin & Matas, 2016): every layer's output is scaled to variance 1."""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from orthoscope.init.schemes import initialise_, weight_layers
+from orthoscope.init.weights import WeightLayer, fill_, weight_blocks
+from orthoscope.probe.batches import as_call
+from orthoscope.probe.restoration import probing_mode, untouched
+
+
+def lsuv_(
+    model: nn.Module,
+    batch: Any,
+    tolerance: float = 0.01,
+    generator: torch.Generator | None = None,
+) -> dict[str, float]:
+    r"""Orthogonal weights, then layer by layer in forward order, each scaled until its output varies by 1.
+
+    $$ W_\ell \leftarrow W_\ell / \sqrt{\operatorname{Var}(W_\ell h_{\ell-1})} $$
+
+    One pass is enough: a layer without bias is linear in its weight, so its rescaled output is known
+    without a second pass and is what the next layer gets to see. A layer whose variance is already
+    within `tolerance` of 1 is left as it is (published: 0.1). A layer that is called more than once is
+    scaled for its first call. Returns, by layer, the standard deviation that was divided out.
+
+    The peer to compare with: it sees variance only, and variance cannot see samples collapse.
+    """
+    layers = weight_layers(model)
+    initialise_(model, "orthogonal", generator=generator)
+    scales: dict[str, float] = {}
+    call = as_call(model, batch)
+    with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
+        for name, layer in layers:
+            layer.register_forward_hook(partial(_normalise_output, name, scales, tolerance))
+        model(*call.args, **call.kwargs)
+    for name, layer in layers:
+        if scales.get(name, 1.0) != 1.0:
+            fill_(layer, weight_blocks(layer) / scales[name])
+    return scales
+
+
+def _normalise_output(
+    name: str, scales: dict[str, float], tolerance: float, layer: WeightLayer, _: Any, output: Tensor
+) -> Tensor:
+    if name not in scales:
+        variance = output.double().var(correction=0).item()
+        if not 0 < variance < float("inf"):
+            raise ValueError(
+                f"the output of layer {name!r} has variance {variance}, which no scale makes 1: "
+                "(a) the batch is constant or not finite, (b) the units before it are all dead"
+            )
+        scales[name] = 1.0 if abs(variance - 1) <= tolerance else variance**0.5
+    return output / scales[name]

@@ -1,0 +1,68 @@
+"""The layers that a scheme fills, and their weights as stacks of matrices, one a group."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.utils import parametrize
+
+from orthoscope.linalg import weight_matrix
+
+WeightLayer = nn.Linear | _ConvNd
+
+
+def weight_blocks(layer: WeightLayer) -> Float[Tensor, "groups out fan_in"]:
+    """The weight as one matrix `(out, in·k·k)` for every group: a grouped convolution is block diagonal."""
+    weight, groups = layer.weight.detach(), _groups(layer)
+    if _is_transposed(layer):
+        # Stored (in, out/groups, …): within each group the first two dimensions swap.
+        weight = weight.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
+    return weight_matrix(weight).unflatten(0, (groups, -1))
+
+
+@torch.no_grad()
+def fill_(layer: WeightLayer, blocks: Float[Tensor, "groups out fan_in"]) -> None:
+    """Write the matrices of `weight_blocks` back into the layer's weight."""
+    weight = layer.weight
+    if _is_transposed(layer):
+        filters = blocks.unflatten(2, (-1, *weight.shape[2:])).transpose(1, 2).reshape(weight.shape)
+    else:
+        filters = blocks.reshape(weight.shape)
+    if parametrize.is_parametrized(layer, "weight"):
+        # `weight` is computed here: writing into it would be lost, assigning reaches its source.
+        layer.weight = filters.to(weight)
+    else:
+        weight.copy_(filters)
+
+
+def normal_blocks(
+    layer: WeightLayer, std: float, generator: torch.Generator | None = None
+) -> Float[Tensor, "groups out fan_in"]:
+    r"""Independent $\mathcal N(0, \text{std}^2)$ in the shape of `weight_blocks`, drawn on the generator's device."""
+    weight = layer.weight
+    device = generator.device if generator is not None else weight.device
+    shape = weight_blocks(layer).shape
+    return std * torch.randn(shape, generator=generator, dtype=weight.dtype, device=device)
+
+
+def fans(layer: WeightLayer) -> tuple[int, int]:
+    r"""How many inputs an output sees, and how many outputs an input reaches, inside one group.
+
+    $$ \text{fan\_in} = \frac{\text{in}}{\text{groups}} \prod k, \qquad
+       \text{fan\_out} = \frac{\text{out}}{\text{groups}} \prod k $$
+
+    Strides are ignored, as everybody does; the fan out of a grouped convolution is smaller than torch's,
+    which forgets the groups.
+    """
+    _, out, fan_in = weight_blocks(layer).shape
+    return fan_in, out * math.prod(layer.weight.shape[2:])
+
+
+def _groups(layer: WeightLayer) -> int:
+    return layer.groups if isinstance(layer, _ConvNd) else 1
+
+
+def _is_transposed(layer: WeightLayer) -> bool:
+    return isinstance(layer, _ConvNd) and layer.transposed

@@ -1,0 +1,47 @@
+"""Tensor to number: what is measured, each quantity with its formula, in float64."""
+
+from orthoscope.linalg import singular_values
+from orthoscope.metrics.gradients import Slope, depth_slope, explosion_rate, gradient_disparity, log_norm
+from orthoscope.metrics.representations import (
+    effective_rank,
+    isometry,
+    isometry_gap,
+    mean_energy,
+    mean_overlap,
+    numerical_rank,
+    orthogonality_gap,
+    overlap_potential,
+    smallest_direction_gap,
+    stable_rank,
+)
+from orthoscope.metrics.weights import (
+    diagonal_dominance,
+    double_sided_orthogonality,
+    parameter_independence,
+    rms_operator_norm,
+    soft_orthogonality,
+)
+
+__all__ = [
+    "Slope",
+    "depth_slope",
+    "diagonal_dominance",
+    "double_sided_orthogonality",
+    "effective_rank",
+    "explosion_rate",
+    "gradient_disparity",
+    "isometry",
+    "isometry_gap",
+    "log_norm",
+    "mean_energy",
+    "mean_overlap",
+    "numerical_rank",
+    "orthogonality_gap",
+    "overlap_potential",
+    "parameter_independence",
+    "rms_operator_norm",
+    "singular_values",
+    "smallest_direction_gap",
+    "soft_orthogonality",
+    "stable_rank",
+]

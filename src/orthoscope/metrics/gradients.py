@@ -1,0 +1,78 @@
+"""How gradients change with depth: log-norms, explosion rate, and a slope with an honest standard error."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.metrics.spectral import Scalar
+
+LogNorms = Float[Tensor, "*batch layers"]
+
+
+class Slope(NamedTuple):
+    """A slope per layer toward the input, positive when gradients grow on the way back, with its standard error."""
+
+    value: Tensor
+    standard_error: Tensor
+
+
+def log_norm(gradient: Float[Tensor, "*batch rows columns"]) -> Scalar:
+    r"""$\log\|g\|_F$ of a matrix, without overflow or underflow; minus infinity for zero, nan if any entry is."""
+    entries = gradient.double()
+    largest = entries.detach().abs().amax((-2, -1))
+    scaled = entries / torch.where(largest > 0, largest, 1.0)[..., None, None]
+    return torch.linalg.matrix_norm(scaled).log() + torch.where(largest > 0, largest, 1.0).log()
+
+
+def explosion_rate(log_norms: LogNorms, gap: int = 10) -> Float[Tensor, "*batch rates"]:
+    r"""$R(\ell) = (\log\|\nabla W_{\ell-g}\| - \log\|\nabla W_\ell\|)/g$ for $\ell = g, g+1, \dots$, layers counted from the input.
+
+    Positive when gradients grow toward the input (seed 004, C.155, with the sign corrected).
+    """
+    layers = log_norms.shape[-1]
+    if not 1 <= gap < layers:
+        raise ValueError(f"a gap of {gap} layers needs more than {gap} layers, got {layers}: choose 1 to {layers - 1}")
+    return (log_norms[..., :-gap] - log_norms[..., gap:]).double() / gap
+
+
+def depth_slope(log_norms: LogNorms) -> Slope:
+    r"""Least-squares slope of log-norms over layers, counted toward the input, for layers $0..L-1$ from the input.
+
+    A log-gradient is closer to a random walk than to a line with independent noise, so the textbook
+    standard error is far too small. With $s^2$ the long-run variance of the increments (Bartlett's
+    weights, $\lfloor L^{1/3}\rfloor$ lags), a walk's least-squares slope has variance $\tfrac65 s^2/L$;
+    the larger of that and the textbook error is given.
+    """
+    values = -log_norms.double()
+    layers = values.shape[-1]
+    if layers < 3:
+        raise ValueError(f"a slope with an error needs at least 3 layers, got {layers}")
+    depth = torch.arange(layers, dtype=torch.float64, device=values.device)
+    depth = depth - depth.mean()
+    spread = depth.square().sum()
+    slope = (values * depth).sum(-1) / spread
+    residuals = values - values.mean(-1, keepdim=True) - slope.unsqueeze(-1) * depth
+    textbook = residuals.square().sum(-1) / (layers - 2) / spread
+    walk = 1.2 * _long_run_variance(values.diff(dim=-1)) / layers
+    return Slope(slope, torch.maximum(textbook, walk).sqrt())
+
+
+def _long_run_variance(increments: Float[Tensor, "*batch steps"]) -> Scalar:
+    r"""$\gamma_0 + 2\sum_{k=1}^{K}(1-\tfrac{k}{K+1})\gamma_k$ of the autocovariances $\gamma$, never negative."""
+    steps = increments.shape[-1]
+    centred = increments - increments.mean(-1, keepdim=True)
+    variance = centred.square().mean(-1)
+    lags = min(int(steps ** (1 / 3)), steps - 1)
+    for lag in range(1, lags + 1):
+        covariance = (centred[..., lag:] * centred[..., :-lag]).sum(-1) / steps
+        variance = variance + 2 * (1 - lag / (lags + 1)) * covariance
+    return variance.clamp_min(0)
+
+
+def gradient_disparity(gradient: Float[Tensor, "*batch out fan_in"]) -> Scalar:
+    r"""$\kappa$: mean distance $\|g_i - g_j\|_2$ over pairs of rows, the gradients of two weight vectors (seed 000)."""
+    rows = gradient.double()
+    count = rows.shape[-2]
+    return torch.cdist(rows, rows).sum((-2, -1)) / (count * (count - 1))

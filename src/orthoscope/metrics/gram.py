@@ -1,0 +1,68 @@
+r"""What the inner products of the samples say by themselves: from a Gram matrix $G = HH^\top$ to one number."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.metrics.spectral import Scalar
+
+Gram = Float[Tensor, "*batch samples samples"]
+
+
+def centred(gram: Gram) -> Gram:
+    r"""Inner products after the batch mean is subtracted: $PGP$ with $P = I - \mathbf{1}\mathbf{1}^\top/n$."""
+    columns = gram.mean(-1, keepdim=True)
+    return gram - columns - columns.mT + columns.mean(-2, keepdim=True)
+
+
+def gap(gram: Gram, samples: int | None = None) -> Scalar:
+    r"""$\| G/\operatorname{tr}G - I/n \|_F$; with `samples` $n$ larger than the matrix, as if padded with zeros.
+
+    The zeros are the eigenvalues that $HH^\top$ has and the smaller $H^\top H$ has not; each adds $1/n^2$.
+    """
+    size = gram.shape[-1]
+    samples = samples or size
+    share = gram / _trace(gram)[..., None, None]
+    share = share - torch.eye(size, dtype=gram.dtype, device=gram.device) / samples
+    return (share.square().sum((-2, -1)) + max(0, samples - size) / samples**2).sqrt()
+
+
+def centred_gap(gram: Gram) -> Scalar:
+    r"""$\| PGP/\operatorname{tr}PGP - P/(n-1) \|_F$: the gap within the $n-1$ directions that centring leaves."""
+    samples = gram.shape[-1]
+    inner = centred(gram)
+    identity = torch.eye(samples, dtype=gram.dtype, device=gram.device)
+    share = inner / _trace(inner)[..., None, None] - centred(identity) / (samples - 1)
+    return torch.linalg.matrix_norm(share)
+
+
+def cosines(gram: Gram) -> tuple[Gram, Tensor]:
+    """Cosines of all pairs, at most 1 in size, and a mask of the pairs of two different, non-zero samples."""
+    norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt().unsqueeze(-1)
+    alive = norms > 0
+    scale = torch.where(alive, norms, 1.0)
+    different = ~torch.eye(gram.shape[-1], dtype=torch.bool, device=gram.device)
+    return (gram / scale / scale.mT).clamp(-1, 1), alive & alive.mT & different
+
+
+def overlap(gram: Gram, absolute: bool = False) -> Scalar:
+    """Mean cosine, or mean size of the cosine, over pairs; nan without a pair."""
+    values, pairs = cosines(gram)
+    values = values.abs() if absolute else values
+    return (values * pairs).sum((-2, -1)) / pairs.sum((-2, -1))
+
+
+def potential(gram: Gram) -> Scalar:
+    r"""$\max |c|/(1-|c|)$ over pairs; nan without a pair."""
+    values, pairs = cosines(gram)
+    worst = (values.abs() * pairs).amax((-2, -1))
+    return torch.where(pairs.any(-1).any(-1), worst / (1 - worst), torch.nan)
+
+
+def mean_share(gram: Gram) -> Scalar:
+    r"""Energy of the batch mean over all energy, $\mathbf{1}^\top G\mathbf{1}/(n\operatorname{tr}G)$."""
+    return gram.sum((-2, -1)) / (gram.shape[-1] * _trace(gram))
+
+
+def _trace(gram: Gram) -> Scalar:
+    return gram.diagonal(dim1=-2, dim2=-1).sum(-1)

@@ -1,0 +1,135 @@
+r"""How well a layer keeps the samples of a batch apart: from $H$, `(samples, units)`, to one number.
+
+Every function batches over leading dimensions and reduces in float64. With `centred=True` the batch
+mean is taken out first: ReLU layers share a large mean that hides, or imitates, a collapse.
+All are unchanged by rotation and by scale, and undefined (nan) for a batch that is zero.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.linalg import contrasts, sample_frame, singular_values
+from orthoscope.metrics import gram
+from orthoscope.metrics.spectral import Scalar, counted_rank, energy_rank, entropy_rank
+
+Hidden = Float[Tensor, "*batch samples units"]
+
+# Condition number from which float64 cannot tell a small singular value from rounding.
+RANK_DEFICIENT = 1e14
+
+
+def orthogonality_gap(hidden: Hidden, centred: bool = False) -> Scalar:
+    r"""Distance of the samples from an orthogonal frame of equal lengths: 0 is perfect, $\sqrt{(n-1)/n}$ is one direction.
+
+    $$ V(H) = \Big\| \frac{HH^\top}{\|H\|_F^2} - \frac{I_n}{n} \Big\|_F $$
+
+    With more samples than units 0 is out of reach: at least $\sqrt{1/d-1/n}$. Centred: of the $n-1$ contrasts.
+    """
+    rows = _rows(hidden, centred)
+    samples, units = rows.shape[-2:]
+    side = rows if samples <= units else rows.mT
+    return gram.gap(side @ side.mT, samples)
+
+
+def smallest_direction_gap(hidden: Hidden, centred: bool = False) -> Scalar:
+    r"""What the weakest direction lacks, $\hat V(H) = 1/n - \sigma_n(H)^2/\|H\|_F^2$; $V \le \sqrt{n(n-1)}\,\hat V$."""
+    rows = _rows(hidden, centred)
+    samples, units = rows.shape[-2:]
+    energies = singular_values(rows).square()
+    smallest = energies[..., -1] / energies.sum(-1) if samples <= units else energies[..., -1] * 0
+    return 1 / samples - smallest
+
+
+def isometry_gap(hidden: Hidden, centred: bool = False) -> Scalar:
+    r"""Log-ratio of arithmetic to geometric mean of the squared singular values; 0 is perfect.
+
+    $$ \psi(H) = \log \tfrac1n \operatorname{tr} HH^\top - \tfrac1n \log\det HH^\top
+               = \log \tfrac1n \|F\|_F^2 - \tfrac2n \sum_i \log |F_{ii}|, \qquad FF^\top = HH^\top $$
+
+    Infinite when the samples are linearly dependent, also numerically: condition number above 1e14,
+    or more samples than units.
+    """
+    frame = sample_frame(_rows(hidden, centred))
+    return frame_isometry_gap(frame)
+
+
+def frame_isometry_gap(frame: Float[Tensor, "*batch samples samples"]) -> Scalar:
+    """`isometry_gap` of samples that are already rotated into their own span (`linalg.sample_frame`)."""
+    size = frame.shape[-1]
+    mean_energy_of_sample = frame.square().sum((-2, -1)) / size
+    # The determinant of a triangle is the product of its diagonal; the Gram matrix would square the condition.
+    log_determinant = 2 * frame.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
+    gap = (mean_energy_of_sample.log() - log_determinant / size).clamp_min(0)
+    condition = _condition(frame)
+    return torch.where(condition < RANK_DEFICIENT, gap, torch.where(condition.isnan(), torch.nan, torch.inf))
+
+
+def _condition(frame: Float[Tensor, "*batch samples samples"]) -> Scalar:
+    """Condition number of a triangle, from above within a factor `samples`, infinite if it is singular, nan if not finite."""
+    norm = torch.linalg.matrix_norm(frame)
+    identity = torch.eye(frame.shape[-1], dtype=frame.dtype, device=frame.device).expand_as(frame)
+    inverse = torch.linalg.solve_triangular(frame, identity, upper=False)
+    condition = norm * torch.linalg.matrix_norm(inverse)
+    singular = (frame.diagonal(dim1=-2, dim2=-1) == 0).any(-1) | ~condition.isfinite()
+    undefined = (norm == 0) | ~norm.isfinite()
+    return torch.where(undefined, torch.nan, torch.where(singular, torch.inf, condition))
+
+
+def isometry(hidden: Hidden, centred: bool = False) -> Scalar:
+    r"""$I(H) = \det(HH^\top)^{1/n} / (\operatorname{tr} HH^\top/n) = e^{-\psi(H)}$: 1 for an isometry, 0 for dependent samples."""
+    return (-isometry_gap(hidden, centred)).exp()
+
+
+def mean_overlap(hidden: Hidden, centred: bool = False, absolute: bool = False) -> Scalar:
+    r"""Mean cosine over pairs $i<j$ of samples: 0 for orthogonal ones, 1 for one direction.
+
+    Centred, an isotropic batch has $-1/(n-1)$. Samples that are zero have no direction and are left out.
+    """
+    return gram.overlap(_gram(hidden, centred), absolute)
+
+
+def overlap_potential(hidden: Hidden, centred: bool = False) -> Scalar:
+    r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines $c$: 0 for orthogonal samples, infinite for parallel ones."""
+    return gram.potential(_gram(hidden, centred))
+
+
+def mean_energy(hidden: Hidden) -> Scalar:
+    r"""Fraction of the energy that sits in the batch mean, $n\|\bar h\|^2/\sum_i\|h_i\|^2$: 1 when all samples are equal."""
+    rows = _rows(hidden, centred=False)
+    return rows.shape[-2] * rows.mean(-2).square().sum(-1) / rows.square().sum((-2, -1))
+
+
+def numerical_rank(hidden: Hidden, centred: bool = False, precision: torch.dtype | None = None) -> Scalar:
+    r"""Rank of the Gram matrix at a precision: $\#\{i: \sigma_i^2 > n\,\varepsilon\,\sigma_1^2\}$, `torch.linalg.matrix_rank`'s rule.
+
+    `precision` is the dtype whose $\varepsilon$ counts (the tensor's own by default), so the same batch
+    can be of full rank in float64 and short of it in float32.
+    """
+    rows = _rows(hidden, centred)
+    return counted_rank(singular_values(rows), rows.shape[-2], precision or hidden.dtype)
+
+
+def stable_rank(hidden: Hidden, centred: bool = False) -> Scalar:
+    r"""$\|H\|_F^2/\sigma_1^2$: between 1 and the rank, insensitive to small singular values."""
+    return energy_rank(singular_values(_rows(hidden, centred)))
+
+
+def effective_rank(hidden: Hidden, centred: bool = False) -> Scalar:
+    r"""$\exp$ of the entropy of $\sigma_i/\sum_j\sigma_j$: how many directions the samples really use."""
+    return entropy_rank(singular_values(_rows(hidden, centred)))
+
+
+def _rows(hidden: Hidden, centred: bool) -> Hidden:
+    """The samples in float64, at a scale where no square overflows or vanishes."""
+    rows = hidden.double()
+    largest = rows.detach().abs().amax((-2, -1), keepdim=True)
+    rows = rows / torch.where(largest > 0, largest, 1.0)
+    return contrasts(rows) if centred else rows
+
+
+def _gram(hidden: Hidden, centred: bool) -> Float[Tensor, "*batch samples samples"]:
+    """All inner products; centred ones of the samples without their mean, not of its contrasts."""
+    rows = _rows(hidden, centred=False)
+    rows = rows - rows.mean(-2, keepdim=True) if centred else rows
+    return rows @ rows.mT

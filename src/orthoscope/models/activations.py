@@ -1,0 +1,107 @@
+"""Activations by name, and the gain that makes any of them closer to the identity."""
+
+import copy
+import inspect
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Pointwise: TypeAlias = Callable[[Tensor], Tensor]
+Activation: TypeAlias = str | nn.Module | type[nn.Module] | Callable[[], nn.Module] | Pointwise
+
+
+class Elementwise(nn.Module):
+    """A function of one number, applied to every entry."""
+
+    def __init__(self, function: Pointwise) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return self.function(inputs)
+
+    def extra_repr(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+
+class Gained(nn.Module):
+    r"""$\phi_\alpha(x) = \phi(\alpha x)/\alpha$: where $\phi(0)=0$ and $\phi'(0)=1$, the identity as $\alpha \to 0$."""
+
+    def __init__(self, inner: nn.Module, gain: float) -> None:
+        super().__init__()
+        if gain == 0:
+            raise ValueError("an activation gain of 0 divides by zero: use activation='identity' for the limit")
+        self.inner = inner
+        self.gain = gain
+
+    def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        shaped: Tensor = self.inner(self.gain * inputs)
+        return shaped / self.gain
+
+    def extra_repr(self) -> str:
+        return f"gain={self.gain}"
+
+
+def _cube(inputs: Tensor) -> Tensor:
+    return inputs**3
+
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "cube": lambda: Elementwise(_cube),
+    "elu": nn.ELU,
+    "erf": lambda: Elementwise(torch.erf),
+    "exp": lambda: Elementwise(torch.exp),
+    "gelu": nn.GELU,
+    "hardtanh": nn.Hardtanh,
+    "identity": nn.Identity,
+    "leaky_relu": nn.LeakyReLU,
+    "linear": nn.Identity,
+    "mish": nn.Mish,
+    "relu": nn.ReLU,
+    "selu": nn.SELU,
+    "sigmoid": nn.Sigmoid,
+    "sign": lambda: Elementwise(torch.sign),
+    "silu": nn.SiLU,
+    "sin": lambda: Elementwise(torch.sin),
+    "softplus": nn.Softplus,
+    "softsign": nn.Softsign,
+    "tanh": nn.Tanh,
+}
+
+
+def activation(choice: Activation, gain: float = 1.0) -> nn.Module:
+    """A new module from a name, a module, something that makes one, or a function of tensors."""
+    inner = _named(choice) if isinstance(choice, str) else _made(choice)
+    return inner if gain == 1 else Gained(inner, gain)
+
+
+def _named(name: str) -> nn.Module:
+    if name not in ACTIVATIONS:
+        raise ValueError(f"unknown activation {name!r}: choose one of {', '.join(ACTIVATIONS)}, or give a callable")
+    return ACTIVATIONS[name]()
+
+
+def _made(choice: nn.Module | Callable[..., nn.Module | Tensor]) -> nn.Module:
+    if isinstance(choice, nn.Module):
+        # One module a layer: parameters and hooks must not be shared by accident.
+        return copy.deepcopy(choice)
+    if not callable(choice):
+        raise ValueError(f"activation is {choice!r}, but must be a name, a module or a callable")
+    if _needs_an_argument(choice):
+        return Elementwise(choice)
+    module = choice()
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"activation {choice!r} made a {type(module).__name__}, but must make an nn.Module")
+    return module
+
+
+def _needs_an_argument(function: Callable[..., object]) -> bool:
+    """True for a function of tensors, False for a factory; built-in functions do not tell, and are the former."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return True
+    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)

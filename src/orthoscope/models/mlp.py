@@ -1,0 +1,61 @@
+"""The fully connected network of the theory: equal hidden layers, one after another."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from orthoscope.init import Scheme, initialise_
+from orthoscope.models.activations import Activation
+from orthoscope.models.blocks import ResidualBlock, block, linear, require_positive
+from orthoscope.models.normalisations import vector_norm
+
+
+class MLP(nn.Module):
+    """`depth` hidden layers (linear, norm, activation) of `width` units, and a linear head.
+
+    `gain` shapes the activation, φ(gain·x)/gain; `weight_gain` multiplies the weights of `init`, in the
+    head too. `out_features=None` leaves the head out. With `residual`, every hidden layer that keeps the width adds
+    `residual_scale` times its block to its input. Modules are named `layers.7.linear` (with `residual`:
+    `layers.7.branch.linear`), `layers.7.norm`, `layers.7.activation`, `head`.
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int = 50,
+        width: int = 100,
+        in_features: int | None = None,
+        out_features: int | None = 10,
+        activation: Activation = "relu",
+        norm: str = "none",
+        order: str = "norm-activation",
+        residual: bool = False,
+        residual_scale: float = 1.0,
+        init: str | Scheme = "he",
+        gain: float = 1.0,
+        weight_gain: float = 1.0,
+        bias: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = width if in_features is None else in_features
+        require_positive(depth=depth, width=width, in_features=self.in_features)
+        self.layers = nn.Sequential()
+        for fan_in in [self.in_features] + [width] * (depth - 1):
+            weight = linear(fan_in, width, bias)
+            hidden: nn.Module = block(weight, vector_norm(norm, width), activation, gain, order)
+            if residual and fan_in == width:
+                hidden = ResidualBlock(hidden, scale=residual_scale)
+            self.layers.append(hidden)
+        self.head = None if out_features is None else linear(width, out_features, bias)
+        initialise_(self, init, weight_gain, generator)
+
+    def forward(self, inputs: Float[Tensor, "samples *shape"]) -> Float[Tensor, "samples out"]:
+        flat = inputs.flatten(start_dim=1)
+        if inputs.ndim < 2 or flat.shape[1] != self.in_features:
+            raise ValueError(
+                f"this MLP takes samples of {self.in_features} features, got a batch of shape "
+                f"{tuple(inputs.shape)}: build it with in_features={flat[:1].numel()}"
+            )
+        hidden: Tensor = self.layers(flat)
+        return hidden if self.head is None else self.head(hidden)

@@ -1,0 +1,121 @@
+"""A small decoder-only language model: token ids in, logits out."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import skip_init
+
+from orthoscope.init import Scheme, initialise_
+from orthoscope.init.normal import TRANSFORMER_STD
+from orthoscope.models.activations import Activation, activation
+from orthoscope.models.blocks import linear, require_positive
+
+POSITIONS_OF_NORM = ("pre", "post")
+
+Stream = Float[Tensor, "samples tokens units"]
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention; `causal` hides later tokens."""
+
+    def __init__(self, width: int, heads: int, causal: bool) -> None:
+        super().__init__()
+        self.heads = heads
+        self.causal = causal
+        self.query = linear(width, width, bias=True)
+        self.key = linear(width, width, bias=True)
+        self.value = linear(width, width, bias=True)
+        self.output = linear(width, width, bias=True)
+
+    def forward(self, stream: Stream) -> Stream:
+        query, key, value = (
+            project(stream).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for project in (self.query, self.key, self.value)
+        )
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
+        out: Tensor = self.output(mixed.transpose(1, 2).flatten(start_dim=2))
+        return out
+
+
+class TransformerBlock(nn.Module):
+    """Attention, then two linear layers, each added to the stream; `norm` says where it is normalised.
+
+    pre: $h + F(\\mathrm{norm}(h))$; post: $\\mathrm{norm}(h + F(h))$.
+    """
+
+    def __init__(self, width: int, heads: int, nonlinearity: Activation, norm: str, causal: bool) -> None:
+        super().__init__()
+        self.norm = norm
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = Attention(width, heads, causal)
+        self.mlp_norm = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(
+            linear(width, 4 * width, bias=True), activation(nonlinearity), linear(4 * width, width, bias=True)
+        )
+
+    def forward(self, stream: Stream) -> Stream:
+        if self.norm == "pre":
+            stream = stream + self.attention(self.attention_norm(stream))
+            return stream + self.mlp(self.mlp_norm(stream))
+        stream = self.attention_norm(stream + self.attention(stream))
+        normalised: Tensor = self.mlp_norm(stream + self.mlp(stream))
+        return normalised
+
+
+class Transformer(nn.Module):
+    """`depth` blocks on learned token and position embeddings, and a linear head over the vocabulary.
+
+    `init` is a scheme of `orthoscope.init`; the default gives every weight the standard deviation 0.02,
+    which the embeddings have in any case. Pre-norm ends with one more normalisation, as GPT-2 does.
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int = 6,
+        width: int = 128,
+        heads: int = 4,
+        vocabulary: int = 256,
+        length: int = 64,
+        norm: str = "pre",
+        causal: bool = True,
+        activation: Activation = "gelu",
+        init: str | Scheme = "normal",
+        weight_gain: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        require_positive(depth=depth, width=width, heads=heads, vocabulary=vocabulary, length=length)
+        if width % heads:
+            raise ValueError(f"width {width} cannot be shared by {heads} heads: choose a multiple of {heads}")
+        if norm not in POSITIONS_OF_NORM:
+            raise ValueError(f"unknown norm {norm!r}: choose one of {', '.join(POSITIONS_OF_NORM)}")
+        self.tokens = _embedding(vocabulary, width, generator)
+        self.positions = _embedding(length, width, generator)
+        self.layers = nn.Sequential(
+            *(TransformerBlock(width, heads, activation, norm, causal) for _ in range(depth))
+        )
+        self.final_norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
+        self.head = linear(width, vocabulary, bias=False)
+        initialise_(self, init, weight_gain, generator)
+
+    def forward(self, token_ids: Int[Tensor, "samples tokens"]) -> Float[Tensor, "samples tokens vocabulary"]:
+        count = token_ids.shape[1]
+        if count > self.positions.num_embeddings:
+            raise ValueError(
+                f"this Transformer takes up to {self.positions.num_embeddings} tokens, got {count}: "
+                f"build it with length={count}"
+            )
+        stream = self.tokens(token_ids) + self.positions.weight[:count]
+        logits: Tensor = self.head(self.final_norm(self.layers(stream)))
+        return logits
+
+
+@torch.no_grad()
+def _embedding(count: int, width: int, generator: torch.Generator | None) -> nn.Embedding:
+    layer: nn.Embedding = skip_init(nn.Embedding, count, width, device=torch.get_default_device())
+    device = generator.device if generator is not None else layer.weight.device
+    values = torch.randn(count, width, generator=generator, dtype=layer.weight.dtype, device=device)
+    layer.weight.copy_(TRANSFORMER_STD * values)
+    return layer

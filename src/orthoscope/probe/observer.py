@@ -1,0 +1,187 @@
+"""The hooks: what is taken from each module call while it happens. Small reductions only, never an activation."""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from orthoscope.linalg import sample_frame
+from orthoscope.probe.batches import tensors_in
+from orthoscope.probe.names import is_weight_layer, owned_parameters
+from orthoscope.probe.views import differs_over_samples, sample_view, spread, token_view
+
+_SEQUENCES, _TOKENS = 4, 64  # what the token view looks at, evenly spaced
+
+
+@dataclass
+class Observed:
+    """What a module call left behind: frames of its output, and scalars that stay on the device until the end."""
+
+    name: str
+    call: int
+    module: nn.Module
+    shape: tuple[int, ...]
+    units: int
+    frame: Tensor
+    token_frames: Tensor | None
+    zero_weight: bool
+    input_differs: Tensor | None
+    input_zero: Tensor | None
+    gradient: Tensor | None = None
+    also: list[str] = field(default_factory=list)
+
+
+class Observer:
+    """Collects one forward and one backward pass. Forward hooks measure outputs, tensor hooks their gradients."""
+
+    def __init__(self, samples: int, max_samples: int, progress: Callable[[str], None] | None = None) -> None:
+        self.samples = samples
+        self.rows = spread(samples, max_samples)
+        self.progress = progress
+        self.observed: list[Observed] = []
+        self.unusable: dict[str, str] = {}  # called, but what came out cannot be read as samples
+        self.weight_gradients: dict[int, Tensor] = {}  # by id of the parameter
+        self.zero_weight_call: tuple[Observed, Tensor] | None = None  # the latest one, with its input
+        self.backward = False
+        self._calls: dict[str, int] = {}
+        self._recomputed: dict[str, int] = {}
+        self._last_seen: dict[int, tuple[weakref.ref[Tensor], int, Observed]] = {}
+
+    def forward_hook(self, name: str) -> Callable[..., Tensor | None]:
+        """A hook for one module, to be registered `with_kwargs=True`."""
+
+        def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Tensor | None:
+            if self.backward:
+                self._recompute(name, output)
+                return None
+            replaced = _start_of_graph((args, kwargs), output)
+            self._observe(name, module, (args, kwargs), output if replaced is None else replaced)
+            return replaced
+
+        return hook
+
+    def head_input(self, output: Tensor) -> Tensor | None:
+        """What went into the module that returned `output`, if its weight is zero and lets no gradient through."""
+        entry = self._same_as_before(output)
+        if self.zero_weight_call is not None and self.zero_weight_call[0] is entry:
+            return self.zero_weight_call[1]
+        return None
+
+    def weight_hook(self, parameter: Tensor) -> None:
+        """For `register_post_accumulate_grad_hook`: keeps the norm, frees the gradient."""
+        if parameter.grad is not None:
+            self.weight_gradients[id(parameter)] = _norm(parameter.grad)
+            parameter.grad = None
+
+    def _observe(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        tensor = main_tensor(output, self.samples)
+        if tensor is None:
+            self.unusable[name] = _why_unusable(output, self.samples)
+            return
+        same = self._same_as_before(tensor)
+        if same is not None:
+            same.also.append(name)
+            return
+        call = self._calls.get(name, 0)
+        self._calls[name] = call + 1
+        with torch.no_grad(), torch.autocast(tensor.device.type, enabled=False):
+            entry = self._measure(name, call, module, inputs, tensor.detach())
+        self.observed.append(entry)
+        # The version tells `relu_(x)` from `x`: one tensor object, two representations.
+        self._last_seen[id(tensor)] = (weakref.ref(tensor), tensor._version, entry)
+        self._follow_gradient(tensor, entry)
+        differentiable = next((t for t in tensors_in(inputs) if t.requires_grad), None)
+        if entry.zero_weight and differentiable is not None:
+            self.zero_weight_call = (entry, differentiable)
+        if self.progress is not None:
+            self.progress(name)
+
+    def _measure(self, name: str, call: int, module: nn.Module, inputs: Any, tensor: Tensor) -> Observed:
+        hidden = sample_view(tensor, self.samples)
+        assert hidden is not None, "main_tensor only returns tensors with a sample view"
+        sequences = token_view(tensor, self.samples, module)
+        if sequences is not None:
+            tokens = spread(sequences.shape[1], _TOKENS)
+            sequences = sample_frame(sequences[spread(self.samples, _SEQUENCES)][:, tokens])
+        first = next(tensors_in(inputs), None)
+        first = None if first is None else first.detach()
+        return Observed(
+            name=name,
+            call=call,
+            module=module,
+            shape=tuple(tensor.shape),
+            units=hidden.shape[1],
+            frame=sample_frame(hidden[self.rows]),
+            token_frames=sequences,
+            zero_weight=any(not bool(p.detach().any()) for p in _scales(module)),
+            input_differs=None if first is None else differs_over_samples(first, self.samples),
+            input_zero=None if first is None or first.numel() == 0 else ~first[:1].any(),
+        )
+
+    def _same_as_before(self, tensor: Tensor) -> Observed | None:
+        """The row of a tensor that a child already returned: containers, identities, dropout that is off."""
+        reference, version, entry = self._last_seen.get(id(tensor), (None, -1, None))
+        unchanged = reference is not None and reference() is tensor and version == tensor._version
+        return entry if unchanged else None
+
+    def _follow_gradient(self, tensor: Tensor, entry: Observed) -> None:
+        if tensor.requires_grad and torch.is_grad_enabled():
+            # A hook on the tensor, not on the module: module hooks refuse in-place operations.
+            tensor.register_hook(lambda gradient: self._gradient(entry, gradient))
+
+    def _gradient(self, entry: Observed, gradient: Tensor) -> None:
+        entry.gradient = _norm(gradient)
+        if self.progress is not None:
+            self.progress(entry.name)
+
+    def _recompute(self, name: str, output: Any) -> None:
+        """Checkpointing runs modules again on the way back: measured already, but re-entrant
+        checkpointing had no gradient graph the first time, so gradients are followed now."""
+        call = self._recomputed.get(name, 0)
+        self._recomputed[name] = call + 1
+        tensor = main_tensor(output, self.samples)
+        known = [entry for entry in self.observed if entry.name == name]
+        # Called several times, segments are rerun in another order: which call this is, nobody can say.
+        if tensor is not None and len(known) == 1 and call == 0 and known[0].gradient is None:
+            self._follow_gradient(tensor, known[0])
+
+
+def _start_of_graph(inputs: Any, output: Any) -> Tensor | None:
+    """A frozen embedding's output as the start of a gradient graph, so that what follows it can be followed.
+
+    Token ids have no gradient; with the embedding frozen nothing else would start one. The same values,
+    and no leaf, so that in-place operations on it stay allowed.
+    """
+    starts = isinstance(output, Tensor) and output.is_floating_point() and not output.requires_grad
+    if not starts or not torch.is_grad_enabled() or any(t.is_floating_point() for t in tensors_in(inputs)):
+        return None
+    return output.detach().requires_grad_().clone()
+
+
+def main_tensor(output: Any, samples: int) -> Tensor | None:
+    """The tensor that stands for an output: the first floating one with a dimension that counts the samples."""
+    return next((t for t in tensors_in(output) if sample_view(t, samples) is not None), None)
+
+
+def _why_unusable(output: Any, samples: int) -> str:
+    shapes = [tuple(t.shape) for t in tensors_in(output)]
+    if not shapes:
+        return f"its output, {type(output).__name__}, holds no tensor"
+    return f"no floating output of its shapes {shapes} has a dimension of {samples} samples"
+
+
+def _scales(module: nn.Module) -> list[nn.Parameter]:
+    """Parameters that multiply the output: matrices, and a normalisation's or layer-scale's vector, not biases."""
+    owned = list(owned_parameters(module))
+    matrices = [p for p in owned if p.ndim >= 2] if is_weight_layer(module) else []
+    bias = getattr(module, "bias", None)
+    return matrices or [p for p in owned if p is not bias]
+
+
+def _norm(gradient: Tensor) -> Tensor:
+    """Frobenius norm in float64: in float32 the square of 1e-23 is zero."""
+    gradient = getattr(gradient, "full_tensor", lambda: gradient)()  # a sharded DTensor's norm is of the whole
+    return torch.linalg.vector_norm(gradient.detach().double())

@@ -1,0 +1,113 @@
+"""A pass through a model that leaves no trace: weights, buffers, grads, flags, hooks, attributes, random state."""
+
+import contextlib
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+@contextlib.contextmanager
+def untouched(model: nn.Module) -> Iterator[None]:
+    """Whatever happens inside, also an exception, the model and the random generators leave as they came.
+
+    Costs one copy of the weights and buffers, which anyone who can train the model can afford.
+    """
+    tensors = _Tensors(model)
+    attributes = [_Attributes(module) for module in model.modules()]
+    with _random_state(model):
+        try:
+            yield
+        finally:
+            # Attributes first: a forward pass may have bound a new tensor in place of a buffer.
+            for saved in attributes:
+                saved.restore()
+            tensors.restore()
+
+
+class _Tensors:
+    """Values and grads of every parameter and buffer. Grads are set aside, not copied: nobody writes to them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.parameters = list(model.parameters())
+        self.values = [(t, t.detach().clone()) for t in (*self.parameters, *model.buffers())]
+        self.grads = [p.grad for p in self.parameters]
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        for tensor, value in self.values:
+            if not _same_bits(tensor, value):
+                tensor.copy_(value)
+        for parameter, grad in zip(self.parameters, self.grads, strict=True):
+            parameter.grad = grad
+
+
+def _same_bits(tensor: Tensor, value: Tensor) -> bool:
+    """Bits, not values: nan equals itself, and minus zero is not zero. Version counters do not see `.data`."""
+    return torch.equal(tensor.detach().flatten().view(torch.uint8), value.flatten().view(torch.uint8))
+
+
+class _Attributes:
+    """Everything a module holds in its dictionary: training flag, hooks, counters, caches.
+
+    Containers are refilled in place, because hook handles keep weak references to them.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.values = dict(vars(module))
+        self.contents = {k: v.copy() for k, v in self.values.items() if isinstance(v, (dict, list, set))}
+
+    def restore(self) -> None:
+        for name, content in self.contents.items():
+            _refill(self.values[name], content)
+        vars(self.module).clear()
+        vars(self.module).update(self.values)
+
+
+def _refill(container: Any, content: Any) -> None:
+    container.clear()
+    if isinstance(container, list):
+        container.extend(content)
+    else:
+        container.update(content)
+
+
+@contextlib.contextmanager
+def _random_state(model: nn.Module) -> Iterator[None]:
+    """Python's, NumPy's and torch's generators, the latter on the CPU and on every device the model lives on."""
+    python, numpy = random.getstate(), np.random.get_state()
+    devices = {p.device for p in (*model.parameters(), *model.buffers()) if p.device.type not in ("cpu", "meta")}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=()))
+        for device_type in {device.type for device in devices}:
+            indices = [d.index or 0 for d in devices if d.type == device_type]
+            stack.enter_context(torch.random.fork_rng(devices=indices, device_type=device_type))
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+@contextlib.contextmanager
+def probing_mode(model: nn.Module, batch_statistics: bool) -> Iterator[None]:
+    """Stochastic layers off, and batch statistics on where a layer keeps running ones.
+
+    At initialisation running statistics are 0 and 1, so a batch-norm net in eval mode is another
+    network. Dropout and drop-path would put noise, or whole rows of zeros, into every metric.
+    Compiled code ignores hooks that are registered after it ran once; eager code does not.
+    """
+    for module in model.modules():
+        keeps_statistics = isinstance(getattr(module, "running_mean", None), Tensor)
+        module.training = batch_statistics and keeps_statistics
+    dynamo_is_loaded = "torch._dynamo" in sys.modules
+    stance = torch.compiler.set_stance("force_eager") if dynamo_is_loaded else contextlib.nullcontext()
+    with stance:
+        yield
