@@ -33,7 +33,8 @@ def extract(
                 if member.isfile() and name in wanted:
                     _store(cast(IO[bytes], tar.extractfile(member)), wanted.pop(name), folder, report)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise ArchiveError(f"{archive.name} is damaged ({error})") from error
+        reason = str(error).partition("\n")[0].removesuffix(":")  # tarfile lists every format it tried
+        raise ArchiveError(f"{archive.name} is damaged ({reason})") from error
     if wanted:
         raise ArchiveError(f"{archive.name} does not hold {', '.join(wanted)}")
 

@@ -60,7 +60,7 @@ def _idx_files(
     folder: str, suffix: str, sums: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[DataFile, ...]]:
     """MNIST and its replacement have the same file names and sizes; `sums` are of images and labels."""
-    files = {}
+    files: dict[str, tuple[DataFile, ...]] = {}
     for split, stem, samples in (("train", "train", 60_000), ("test", "t10k", 10_000)):
         pixels, labels = f"{stem}-images-idx3-ubyte", f"{stem}-labels-idx1-ubyte"
         files[split] = (

@@ -31,7 +31,7 @@ def read_sheet(path: Path, samples: int = 10_000, height: int = 32, width: int =
     except (OSError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         # Pillow reports a damaged PNG as any of these.
         raise ValueError(f"{path} is not a complete PNG image ({error})") from error
-    return rows.unflatten(1, (height, width)).permute(0, 3, 1, 2).contiguous()
+    return rows.view(samples, height, width, 3).permute(0, 3, 1, 2).contiguous()
 
 
 def read_labels(path: Path, samples: int, classes: int = 10) -> Labels:

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Float32, Int64, UInt8
 from torch import Tensor
 
 Pixels = UInt8[Tensor, "samples channels height width"]
-Images = Float[Tensor, "samples channels height width"]
+Images = Float32[Tensor, "samples channels height width"]
 Labels = Int64[Tensor, " samples"]
 
 

@@ -1,13 +1,15 @@
 """Samples made on the spot, with known statistics: no file, no download."""
 
+import math
+
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float32, Int64
 from torch import Tensor
 
 
 def gaussians(
     samples: int, units: int, overlap: float = 0.0, generator: torch.Generator | None = None
-) -> Float[Tensor, "samples units"]:
+) -> Float32[Tensor, "samples units"]:
     r"""Standard-normal samples whose pairwise cosine is `overlap` $=\rho$ in expectation.
 
     $$ x_i = \sqrt\rho\, c + \sqrt{1-\rho}\, z_i, \qquad c, z_i \sim \mathcal N(0, I) $$
@@ -17,15 +19,14 @@ def gaussians(
     _require_positive(samples=samples, units=units)
     if not 0 <= overlap < 1:
         raise ValueError(f"overlap is {overlap}, but a cosine shared by all pairs must be in [0, 1)")
-    # All but the last row differ from sample to sample; the last is what they share.
     normal = torch.randn(samples + 1, units, generator=generator, device=_device_of(generator))
     own, shared = normal[:-1], normal[-1]
-    return overlap**0.5 * shared + (1 - overlap) ** 0.5 * own
+    return math.sqrt(overlap) * shared + math.sqrt(1 - overlap) * own
 
 
 def images(
     samples: int, channels: int, height: int, width: int, generator: torch.Generator | None = None
-) -> Float[Tensor, "samples channels height width"]:
+) -> Float32[Tensor, "samples channels height width"]:
     r"""Gaussian random fields with the power spectrum of natural images, $P(f) \propto 1/f^2$.
 
     $$ x = \mathcal F^{-1}\big[\mathcal F[z] / f\big], \qquad z \sim \mathcal N(0, I),\quad

@@ -18,8 +18,10 @@ def weight_blocks(layer: WeightLayer) -> Float[Tensor, "groups out fan_in"]:
     weight, groups = layer.weight.detach(), _groups(layer)
     if _is_transposed(layer):
         # Stored (in, out/groups, …): within each group the first two dimensions swap.
-        weight = weight.unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
-    return weight_matrix(weight).unflatten(0, (groups, -1))
+        grouped = weight.reshape(groups, -1, *weight.shape[1:])
+        weight = grouped.transpose(1, 2).flatten(0, 1)
+    matrix = weight_matrix(weight)
+    return matrix.reshape(groups, -1, matrix.shape[1])
 
 
 @torch.no_grad()
@@ -27,7 +29,9 @@ def fill_(layer: WeightLayer, blocks: Float[Tensor, "groups out fan_in"]) -> Non
     """Write the matrices of `weight_blocks` back into the layer's weight."""
     weight = layer.weight
     if _is_transposed(layer):
-        filters = blocks.unflatten(2, (-1, *weight.shape[2:])).transpose(1, 2).reshape(weight.shape)
+        groups, out, _ = blocks.shape
+        grouped = blocks.reshape(groups, out, -1, *weight.shape[2:])
+        filters = grouped.transpose(1, 2).reshape(weight.shape)
     else:
         filters = blocks.reshape(weight.shape)
     if parametrize.is_parametrized(layer, "weight"):
@@ -40,7 +44,7 @@ def fill_(layer: WeightLayer, blocks: Float[Tensor, "groups out fan_in"]) -> Non
 def normal_blocks(
     layer: WeightLayer, std: float, generator: torch.Generator | None = None
 ) -> Float[Tensor, "groups out fan_in"]:
-    r"""Independent $\mathcal N(0, \text{std}^2)$ in the shape of `weight_blocks`, drawn on the generator's device."""
+    r"""Independent $\mathcal N(0, \text{std}^2)$, shaped as `weight_blocks`, on the generator's device."""
     weight = layer.weight
     device = generator.device if generator is not None else weight.device
     shape = weight_blocks(layer).shape

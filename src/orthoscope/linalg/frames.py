@@ -22,15 +22,14 @@ def sample_frame(
     """
     samples, units = hidden.shape[-2:]
     block = max(samples, _BLOCK_ELEMENTS // max(1, hidden[..., :1].numel()))
-    frame = hidden.new_zeros((*hidden.shape[:-1], 0), dtype=torch.float64)
+    frame = None
     for start in range(0, units, block):
         columns = hidden[..., start : start + block].double()
-        frame = _triangle(torch.cat([frame, columns], dim=-1))
-    return torch.nn.functional.pad(frame, (0, samples - frame.shape[-1]))
-
-
-def _triangle(rows: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*batch samples rank"]:
-    return torch.linalg.qr(rows.mT, mode="r").R.mT
+        joined = columns if frame is None else torch.cat([frame, columns], dim=-1)
+        frame = torch.linalg.qr(joined.mT, mode="r").R.mT
+    assert frame is not None, "a representation has at least one unit"
+    missing = samples - frame.shape[-1]
+    return torch.nn.functional.pad(frame, (0, missing)) if missing else frame
 
 
 def contrasts(hidden: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*batch degrees units"]:

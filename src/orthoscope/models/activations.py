@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -28,12 +28,12 @@ class Elementwise(nn.Module):
 
 
 class Gained(nn.Module):
-    r"""$\phi_\alpha(x) = \phi(\alpha x)/\alpha$: where $\phi(0)=0$ and $\phi'(0)=1$, the identity as $\alpha \to 0$."""
+    r"""$\phi_\alpha(x) = \phi(\alpha x)/\alpha$: if $\phi(x) \approx x$ near 0, closer to the identity."""
 
     def __init__(self, inner: nn.Module, gain: float) -> None:
         super().__init__()
         if gain == 0:
-            raise ValueError("an activation gain of 0 divides by zero: use activation='identity' for the limit")
+            raise ValueError("an activation gain of 0 divides by zero: its limit is activation='identity'")
         self.inner = inner
         self.gain = gain
 
@@ -80,11 +80,13 @@ def activation(choice: Activation, gain: float = 1.0) -> nn.Module:
 
 def _named(name: str) -> nn.Module:
     if name not in ACTIVATIONS:
-        raise ValueError(f"unknown activation {name!r}: choose one of {', '.join(ACTIVATIONS)}, or give a callable")
+        raise ValueError(
+            f"unknown activation {name!r}: choose one of {', '.join(ACTIVATIONS)}, or give a callable"
+        )
     return ACTIVATIONS[name]()
 
 
-def _made(choice: nn.Module | Callable[..., nn.Module | Tensor]) -> nn.Module:
+def _made(choice: nn.Module | Callable[..., Any]) -> nn.Module:
     if isinstance(choice, nn.Module):
         # One module a layer: parameters and hooks must not be shared by accident.
         return copy.deepcopy(choice)
@@ -99,9 +101,11 @@ def _made(choice: nn.Module | Callable[..., nn.Module | Tensor]) -> nn.Module:
 
 
 def _needs_an_argument(function: Callable[..., object]) -> bool:
-    """True for a function of tensors, False for a factory; built-in functions do not tell, and are the former."""
+    """True for a function of tensors, False for a factory; a built-in does not tell, and is the former."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return True
-    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    return any(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
+    )

@@ -35,7 +35,7 @@ def alexnet_like(
     """
     if not isinstance(depth, int) or depth < _FIXED_CONVOLUTIONS:
         raise ValueError(
-            f"depth is {depth!r}, but Table 3 has {_FIXED_CONVOLUTIONS} convolutions before the first repeated one: "
+            f"depth is {depth!r}, but Table 3 has {_FIXED_CONVOLUTIONS} convolutions that are not repeated: "
             "give a whole number of at least that (the paper: 20 or 80)"
         )
     network = nn.Sequential(

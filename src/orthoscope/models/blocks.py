@@ -1,6 +1,7 @@
 """The parts that all networks here are made of: weight layers, plain blocks and residual blocks."""
 
 from collections import OrderedDict
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -9,39 +10,42 @@ from torch.nn.utils import skip_init
 
 from orthoscope.models.activations import Activation, activation
 
+Layer = TypeVar("Layer", bound=nn.Module)
+
 ORDERS = ("norm-activation", "activation-norm")
 
 
 def linear(in_features: int, out_features: int, bias: bool) -> nn.Linear:
-    """A linear layer with memory but no values: `initialise_` fills it, and the global generator stays untouched."""
-    device = torch.get_default_device()
-    layer: nn.Linear = skip_init(nn.Linear, in_features, out_features, bias=bias, device=device)
-    return layer
+    """A linear layer without values: `initialise_` fills it, and the global generator stays untouched."""
+    return _without_values(nn.Linear, in_features, out_features, bias=bias)
 
 
 def convolution(in_channels: int, out_channels: int, kernel: int, bias: bool, stride: int = 1) -> nn.Conv2d:
     """A convolution without values, zero-padded so that at stride 1 the map keeps its size."""
     if kernel < 1 or kernel % 2 == 0:
         raise ValueError(f"kernel is {kernel}, but only an odd kernel can be padded evenly on both sides")
-    device = torch.get_default_device()
-    layer: nn.Conv2d = skip_init(
-        nn.Conv2d,
-        in_channels,
-        out_channels,
-        kernel,
-        stride=stride,
-        padding=kernel // 2,
-        bias=bias,
-        device=device,
+    return _without_values(
+        nn.Conv2d, in_channels, out_channels, kernel, stride=stride, padding=kernel // 2, bias=bias
     )
+
+
+def embedding(count: int, width: int) -> nn.Embedding:
+    """An embedding without values."""
+    return _without_values(nn.Embedding, count, width)
+
+
+def _without_values(kind: type[Layer], *sizes: int, **options: Any) -> Layer:
+    # `skip_init` would put the layer on the CPU whatever `with torch.device(...)` says.
+    device = torch.get_default_device()
+    layer: Layer = skip_init(kind, *sizes, **options, device=device)  # type: ignore[no-untyped-call]
     return layer
 
 
 class ResidualBlock(nn.Module):
-    r"""$h \mapsto s(h) + \text{scale} \cdot F(h)$ with $F$ = `branch` and $s$ = `shortcut`, the identity unless given.
+    r"""$h \mapsto s(h) + \text{scale} \cdot F(h)$: $F$ is the `branch`, $s$ the `shortcut` or the identity.
 
-    With `skip=False` it is $\text{scale} \cdot F(h)$: the same network without its skip connections. `branch` stands alone, so
-    that its Jacobian can be taken without the skip.
+    With `skip=False` it is $\text{scale} \cdot F(h)$, as in the same network without skip connections.
+    `branch` stands alone, so that its Jacobian can be taken without the skip.
     """
 
     def __init__(
@@ -68,7 +72,7 @@ class ResidualBlock(nn.Module):
 def block(
     weight: nn.Linear | nn.Conv2d, norm: nn.Module, nonlinearity: Activation, gain: float, order: str
 ) -> nn.Sequential:
-    """Weight, then normalisation and activation in the chosen order, named so; no module for no normalisation."""
+    """Weight, then norm and activation in the chosen order, under these names; no norm is no module."""
     if order not in ORDERS:
         raise ValueError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
     parts: OrderedDict[str, nn.Module] = OrderedDict()

@@ -1,4 +1,4 @@
-"""Normalisations by name, for vectors `(samples, units)` and for maps `(samples, channels, height, width)`."""
+"""Normalisations by name, for vectors `(samples, units)` and maps `(samples, channels, height, width)`."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,9 @@ class BatchRootMeanSquare(nn.Module):
 class MapRootMeanSquare(nn.Module):
     r"""RMS normalisation of a feature map: divides every sample by its root mean square over all its entries.
 
-    $$ y_i = x_i \Big/ \sqrt{\operatorname{mean}(x_i^2) + \epsilon}, \qquad \epsilon = \text{eps of the dtype, as nn.RMSNorm} $$
+    $$ y_i = x_i \Big/ \sqrt{\operatorname{mean}(x_i^2) + \epsilon} $$
+
+    with ε the machine epsilon, as in `nn.RMSNorm`.
     """
 
     def forward(self, inputs: Float[Tensor, "samples units *map"]) -> Float[Tensor, "samples units *map"]:

@@ -1,4 +1,4 @@
-"""The three residual networks of li2023 (Residual Alignment), all pre-activation: $h_{i+1} = h_i + F(h_i)$."""
+"""The three residual networks of li2023 (Residual Alignment), pre-activation: $h_{i+1} = h_i + F(h_i)$."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -17,13 +17,14 @@ _RESNET34_STAGES = (3, 4, 6, 3)
 
 
 class ResNet(nn.Module):
-    """Type 1: fully connected. Type 2: convolutional, one width and one resolution. Type 3: with down-sampling.
+    """Type 1: fully connected. Type 2: convolutional, of one width and resolution. Type 3: down-sampling.
 
     `blocks` is the number of residual blocks for types 1 and 2, and the blocks of every stage for type 3;
-    by default those of ResNet34. A later stage of type 3 begins with a block that halves the map and doubles the
-    width, with a 1x1 convolution as its shortcut. Type 1 flattens images of `image_size`² pixels.
-    `skip=False` is the same network without skips. Every block is a `ResidualBlock` in `layers`, whose `branch`
-    is norm, activation, weight, norm, activation, weight. Norms learn scale and shift, as torch's do.
+    by default those of ResNet34. A later stage of type 3 begins with a block that halves the map and
+    doubles the width, with a 1x1 convolution as its shortcut. Type 1 flattens images of `image_size`²
+    pixels. `skip=False` is the same network without skips. Every block is a `ResidualBlock` in `layers`,
+    whose `branch` is norm, activation, weight, norm, activation, weight. Norms learn scale and shift, as
+    torch's do.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class ResNet(nn.Module):
             for index in range(length):
                 narrows = stage > 0 and index == 0
                 self.layers.append(_residual(kind, wide, narrows, norm, activation, skip))
-        self.final = nn.Sequential(_norm_activation(kind, width * 2 ** (len(stages) - 1), norm, activation, ""))
-        self.head = linear(width * 2 ** (len(stages) - 1), num_classes, bias=True)
+        last = width * 2 ** (len(stages) - 1)
+        self.final = nn.Sequential(_norm_activation(kind, last, norm, activation, ""))
+        self.head = linear(last, num_classes, bias=True)
         initialise_(self, init, weight_gain, generator)
 
     def forward(self, images: Float[Tensor, "samples *shape"]) -> Float[Tensor, "samples classes"]:
@@ -78,7 +80,9 @@ def _stages(kind: int, blocks: int | Sequence[int] | None) -> tuple[int, ...]:
     if kind == 3:
         stages = _RESNET34_STAGES if blocks is None else blocks
         if isinstance(stages, int):
-            raise ValueError(f"type 3 has stages: give the blocks of each, as blocks={_RESNET34_STAGES}, not {blocks}")
+            raise ValueError(
+                f"type 3 has stages: give the blocks of each, as blocks={_RESNET34_STAGES}, not {blocks}"
+            )
         require_positive(**{f"stage {number}": length for number, length in enumerate(stages)})
         return tuple(stages)
     length = sum(_RESNET34_STAGES) if blocks is None else blocks

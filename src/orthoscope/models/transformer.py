@@ -4,12 +4,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils import skip_init
 
 from orthoscope.init import Scheme, initialise_
 from orthoscope.init.normal import TRANSFORMER_STD
 from orthoscope.models.activations import Activation, activation
-from orthoscope.models.blocks import linear, require_positive
+from orthoscope.models.blocks import embedding, linear, require_positive
 
 POSITIONS_OF_NORM = ("pre", "post")
 
@@ -57,10 +56,11 @@ class TransformerBlock(nn.Module):
     def forward(self, stream: Stream) -> Stream:
         if self.norm == "pre":
             stream = stream + self.attention(self.attention_norm(stream))
-            return stream + self.mlp(self.mlp_norm(stream))
-        stream = self.attention_norm(stream + self.attention(stream))
-        normalised: Tensor = self.mlp_norm(stream + self.mlp(stream))
-        return normalised
+            stream = stream + self.mlp(self.mlp_norm(stream))
+        else:
+            stream = self.attention_norm(stream + self.attention(stream))
+            stream = self.mlp_norm(stream + self.mlp(stream))
+        return stream
 
 
 class Transformer(nn.Module):
@@ -114,7 +114,7 @@ class Transformer(nn.Module):
 
 @torch.no_grad()
 def _embedding(count: int, width: int, generator: torch.Generator | None) -> nn.Embedding:
-    layer: nn.Embedding = skip_init(nn.Embedding, count, width, device=torch.get_default_device())
+    layer = embedding(count, width)
     device = generator.device if generator is not None else layer.weight.device
     values = torch.randn(count, width, generator=generator, dtype=layer.weight.dtype, device=device)
     layer.weight.copy_(TRANSFORMER_STD * values)

@@ -15,6 +15,9 @@ from orthoscope.probe.views import differs_over_samples, sample_view, spread, to
 
 _SEQUENCES, _TOKENS = 4, 64  # what the token view looks at, evenly spaced
 
+# Distance of the second sample from the first, relative, below which all may be equal and the input is looked at.
+_EQUAL = 1e-6
+
 
 @dataclass
 class Observed:
@@ -27,11 +30,15 @@ class Observed:
     units: int
     frame: Tensor
     token_frames: Tensor | None
-    zero_weight: bool
-    input_differs: Tensor | None
-    input_zero: Tensor | None
+    input_is_constant: bool  # the input's rows are equal; only looked at when the output's may be
+    input_is_zero: bool
     gradient: Tensor | None = None
     also: list[str] = field(default_factory=list)
+
+    @property
+    def zero_weight(self) -> bool:
+        """Whether what multiplies the output is zero, so that nothing of the input gets through."""
+        return any(not bool(p.detach().any()) for p in _scales(self.module))
 
 
 class Observer:
@@ -43,8 +50,8 @@ class Observer:
         self.progress = progress
         self.observed: list[Observed] = []
         self.unusable: dict[str, str] = {}  # called, but what came out cannot be read as samples
-        self.weight_gradients: dict[int, Tensor] = {}  # by id of the parameter
-        self.zero_weight_call: tuple[Observed, Tensor] | None = None  # the latest one, with its input
+        self.latest: tuple[Observed, Tensor] | None = None  # of the layers with a weight, with its input
+        self.weight_gradients: dict[int, float] = {}  # norms, by id of the parameter
         self.backward = False
         self._calls: dict[str, int] = {}
         self._recomputed: dict[str, int] = {}
@@ -66,15 +73,15 @@ class Observer:
     def head_input(self, output: Tensor) -> Tensor | None:
         """What went into the module that returned `output`, if its weight is zero and lets no gradient through."""
         entry = self._same_as_before(output)
-        if self.zero_weight_call is not None and self.zero_weight_call[0] is entry:
-            return self.zero_weight_call[1]
+        if entry is not None and self.latest is not None and self.latest[0] is entry and entry.zero_weight:
+            return self.latest[1]
         return None
 
-    def weight_hook(self, parameter: Tensor) -> None:
-        """For `register_post_accumulate_grad_hook`: keeps the norm, frees the gradient."""
-        if parameter.grad is not None:
-            self.weight_gradients[id(parameter)] = _norm(parameter.grad)
-            parameter.grad = None
+    def take_weight_gradients(self, model: nn.Module) -> None:
+        """Keep the norms of what the backward pass left in `.grad`."""
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                self.weight_gradients[id(parameter)] = float(_norm(parameter.grad))
 
     def _observe(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
         tensor = main_tensor(output, self.samples)
@@ -94,8 +101,8 @@ class Observer:
         self._last_seen[id(tensor)] = (weakref.ref(tensor), tensor._version, entry)
         self._follow_gradient(tensor, entry)
         differentiable = next((t for t in tensors_in(inputs) if t.requires_grad), None)
-        if entry.zero_weight and differentiable is not None:
-            self.zero_weight_call = (entry, differentiable)
+        if differentiable is not None and is_weight_layer(module):
+            self.latest = (entry, differentiable)
         if self.progress is not None:
             self.progress(name)
 
@@ -106,19 +113,19 @@ class Observer:
         if sequences is not None:
             tokens = spread(sequences.shape[1], _TOKENS)
             sequences = sample_frame(sequences[spread(self.samples, _SEQUENCES)][:, tokens])
-        first = next(tensors_in(inputs), None)
-        first = None if first is None else first.detach()
+        frame = sample_frame(hidden[self.rows])
+        suspect = frame.shape[0] < 2 or not float(frame[1, 1].abs()) > _EQUAL * float(frame[0, 0].abs())
+        first = next(tensors_in(inputs), None) if suspect else None
         return Observed(
             name=name,
             call=call,
             module=module,
             shape=tuple(tensor.shape),
             units=hidden.shape[1],
-            frame=sample_frame(hidden[self.rows]),
+            frame=frame,
             token_frames=sequences,
-            zero_weight=any(not bool(p.detach().any()) for p in _scales(module)),
-            input_differs=None if first is None else differs_over_samples(first, self.samples),
-            input_zero=None if first is None or first.numel() == 0 else ~first[:1].any(),
+            input_is_constant=suspect and (first is None or not differs_over_samples(first.detach(), self.samples)),
+            input_is_zero=first is not None and not bool(first.detach().any()),
         )
 
     def _same_as_before(self, tensor: Tensor) -> Observed | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from orthoscope.probe.batches import Call, as_call, differentiable_copy, tensors_in
 from orthoscope.probe.layer import Layer
@@ -57,11 +58,12 @@ def record(
     names = dict(observable_modules(model))
     _refuse_lazy(model)
     with untouched(model), probing_mode(model, batch_statistics), torch.enable_grad():
-        handles = _attach(observer, model, names)
+        handles = _attach(observer, names)
         inputs = differentiable_copy((call.args, dict(call.kwargs)), _device(model))
         output = model(*inputs[0], **inputs[1])
         observer.backward = True
         source = _backward(observer, output, call, loss, seed)
+        observer.take_weight_gradients(model)
         for handle in handles:
             handle.remove()
     layers = layers_of(observer)
@@ -76,15 +78,12 @@ def record(
     )
 
 
-def _attach(observer: Observer, model: nn.Module, names: Mapping[str, nn.Module]) -> list[Any]:
-    handles = []
-    for name, module in names.items():
-        if not isinstance(module, torch.jit.ScriptModule):
-            handles.append(module.register_forward_hook(observer.forward_hook(name), with_kwargs=True))
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            handles.append(parameter.register_post_accumulate_grad_hook(observer.weight_hook))
-    return handles
+def _attach(observer: Observer, names: Mapping[str, nn.Module]) -> list[RemovableHandle]:
+    return [
+        module.register_forward_hook(observer.forward_hook(name), with_kwargs=True)
+        for name, module in names.items()
+        if not isinstance(module, torch.jit.ScriptModule)
+    ]
 
 
 def _backward(observer: Observer, output: Any, call: Call, loss: Loss | None, seed: int) -> str:

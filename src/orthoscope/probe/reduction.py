@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg import gram_singular_values
+from orthoscope.linalg import gram_singular_values, over_cores
 from orthoscope.metrics import gram
 from orthoscope.metrics.representations import frame_isometry_gap
 from orthoscope.metrics.spectral import counted_rank, energy_rank, entropy_rank
@@ -19,15 +19,17 @@ def representations(frames: list[Float[Tensor, "samples samples"]]) -> list[Repr
     results: list[Representation | None] = [None] * len(frames)
     by_size: dict[int, list[int]] = {}
     for index, frame in enumerate(frames):
-        if frame.shape[0] > 1 and bool(frame.isfinite().all()) and bool((frame != 0).any()):
+        if frame.shape[0] > 1 and 0 < float(frame.abs().sum()) < torch.inf:
             by_size.setdefault(frame.shape[0], []).append(index)
     for indices in by_size.values():
-        for index, row in zip(indices, _rows(torch.stack([frames[i] for i in indices])), strict=True):
+        rows = over_cores(_metrics, torch.stack([frames[i] for i in indices])).tolist()
+        for index, row in zip(indices, rows, strict=True):
             results[index] = Representation(*row)
     return results
 
 
-def _rows(stack: Float[Tensor, "layers samples samples"]) -> list[list[float]]:
+def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "layers metrics"]:
+    """The fields of `Representation`, in their order."""
     samples = stack.shape[-1]
     # Scale out first: a frame of tiny activations is as good as any other, its squares are not.
     stack = stack / stack.abs().amax((-2, -1), keepdim=True)
@@ -46,8 +48,7 @@ def _rows(stack: Float[Tensor, "layers samples samples"]) -> list[list[float]]:
         "centred_effective_rank": entropy_rank(centred_spectrum),
         "centred_overlap": gram.overlap(centred),
     }
-    ordered = [columns[name] for name in Representation.__dataclass_fields__]
-    return torch.stack(ordered, dim=-1).tolist()  # type: ignore[no-any-return]
+    return torch.stack([columns[name] for name in Representation.__dataclass_fields__], dim=-1)
 
 
 def mean_representation(rows: list[Representation | None]) -> Representation | None:

@@ -95,14 +95,12 @@ def _status(entry: Observed, view: Representation | None, samples_were_lost: boo
     if not bool(entry.frame.isfinite().all()):
         return Status.NOT_FINITE
     if not bool(entry.frame.any()):
-        inherited = entry.input_zero is not None and bool(entry.input_zero)
-        return Status.ZERO_BY_DESIGN if entry.zero_weight or inherited else Status.DEAD
+        return Status.ZERO_BY_DESIGN if entry.zero_weight or entry.input_is_zero else Status.DEAD
     identical = view is not None and 1 - view.mean_energy < _IDENTICAL
     if identical and entry.zero_weight:
         return Status.ZERO_BY_DESIGN  # nothing of the input gets through, only a bias
-    input_is_constant = entry.input_differs is None or not bool(entry.input_differs)
     # Equal rows out of equal rows: an embedding of positions, unless a layer before made them equal.
-    if identical and input_is_constant and not samples_were_lost:
+    if identical and entry.input_is_constant and not samples_were_lost:
         return Status.CONSTANT
     return Status.MEASURED
 
@@ -124,7 +122,7 @@ def _token_views(observed: Sequence[Observed]) -> list[Representation | None]:
 def _weight_gradient(observer: Observer, entry: Observed) -> float | None:
     """Norm over the module's matrices of the gradient of the weights; None where none was asked for or none came."""
     norms = [
-        float(observer.weight_gradients[id(parameter)])
+        observer.weight_gradients[id(parameter)]
         for parameter in owned_parameters(entry.module)
         if parameter.ndim >= 2 and id(parameter) in observer.weight_gradients
     ]

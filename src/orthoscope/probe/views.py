@@ -50,8 +50,6 @@ def spread(count: int, most: int) -> slice:
     return slice(0, None, -(-count // most)) if count > most else slice(None)
 
 
-def differs_over_samples(tensor: Tensor, samples: int) -> Tensor | None:
-    """Whether rows differ, judged by the first, middle and last, so that wide inputs cost nothing; None without rows."""
-    if samples < 2 or tensor.ndim < 1 or tensor.shape[0] != samples:
-        return None
-    return (tensor[0] != tensor[samples // 2]).any() | (tensor[0] != tensor[-1]).any()
+def differs_over_samples(tensor: Tensor, samples: int) -> bool:
+    """Whether any sample differs from the first; a tensor without a sample dimension does not."""
+    return tensor.ndim > 0 and tensor.shape[0] == samples and bool((tensor[1:] != tensor[:1]).any())

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -20,6 +20,7 @@ from orthoscope.models.transformer import Transformer
 
 Arguments = Mapping[str, Any]
 Generator = torch.Generator | None
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def resolve_builtin(text: str) -> Target:
     return Target(text, build, batch)
 
 
-def _checked[Made](text: str, make: Callable[[], Made]) -> Made:
+def _checked(text: str, make: Callable[[], Made]) -> Made:
     """An argument of the wrong kind or value is the user's mistake, whatever the network raised on it."""
     try:
         return make()

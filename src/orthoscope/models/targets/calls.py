@@ -7,7 +7,7 @@ from orthoscope.models.targets.target import TargetError
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the arguments; values are Python literals, and bare words (also with dashes) are strings."""
+    """The name and the arguments; values are Python literals, and bare words (dashes allowed) are strings."""
     name, bracket, rest = text.strip().partition("(")
     if not bracket:
         return name, {}
@@ -31,7 +31,7 @@ def _value(node: ast.expr, text: str) -> Any:
     except ValueError as error:
         given = ast.unparse(node)
         raise TargetError(
-            f"{given!r} in {text!r} is neither a number, a word nor another literal: computed values are not accepted"
+            f"{given!r} in {text!r} is computed, but nothing is evaluated here: give a number or a word"
         ) from error
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ class TargetError(ValueError):
     """What the user gave, what is accepted and what to do, in one sentence."""
 
 
+@runtime_checkable
 class BatchSource(Protocol):
     """Makes a batch of that many samples. User code decides its own size, and may ignore `samples`."""
 

@@ -1,0 +1,145 @@
+"""The answer: a verdict, the findings behind it, and every layer's numbers."""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from torch import nn
+
+from orthoscope import report
+from orthoscope.diagnosis.document import document
+from orthoscope.diagnosis.evidence import GradientProfile, gradient_profile
+from orthoscope.diagnosis.rules import RULES, judge
+from orthoscope.findings import Finding, State, Symptom, Verdict
+from orthoscope.probe import Layer, Recording, record
+from orthoscope.probe.recording import Loss
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Whether the network will train, where it goes wrong, and why."""
+
+    name: str
+    recording: Recording
+    findings: tuple[Finding, ...]
+    gradients: GradientProfile | None
+    seconds: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the findings."""
+        return max((finding.severity for finding in self.findings), key=lambda verdict: verdict.rank)
+
+    @property
+    def symptoms(self) -> tuple[Symptom, ...]:
+        """What was found, each symptom once, in the order of the rules."""
+        return tuple(dict.fromkeys(f.symptom for f in self.findings if f.state is State.FOUND))
+
+    def first(self, symptom: str) -> str | None:
+        """The module where a symptom begins, None if it was not found.
+
+        Collapse begins nearest the input; vanishing and exploding gradients begin nearest the output.
+        """
+        if symptom not in list(Symptom):
+            raise ValueError(f"{symptom!r} is no symptom: ask for {', '.join(repr(str(s)) for s in Symptom)}")
+        wanted = Symptom(symptom)
+        hits = [f for f in self.findings if f.symptom is wanted and f.state is State.FOUND]
+        hits.sort(key=lambda finding: -finding.severity.rank)
+        return hits[0].layer if hits else None
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """A row for every module call, in order."""
+        return self.recording.layers
+
+    @property
+    def slope(self) -> float:
+        """Growth of the log-gradient per weight layer toward the input; nan when it was not measured."""
+        return float("nan") if self.gradients is None else self.gradients.slope
+
+    @property
+    def slope_standard_error(self) -> float:
+        return float("nan") if self.gradients is None else self.gradients.standard_error
+
+    @property
+    def gap(self) -> float:
+        """Orthogonality gap of the last layer that can tell: the horizontal place in the trainability plane.
+
+        A head with fewer units than there are samples has a gap by shape alone, so the last layer wide
+        enough for the batch is taken, or the widest there is.
+        """
+        measured = [layer for layer in self.layers if layer.sample_view is not None]
+        if not measured:
+            return math.nan
+        widest = max(layer.capacity for layer in measured)
+        return [layer.gap for layer in measured if layer.capacity == widest][-1]
+
+    @property
+    def summary(self) -> str:
+        """One sentence: what was found, worst first, or that nothing was."""
+        found = sorted((f for f in self.findings if f.state is State.FOUND), key=lambda f: -f.severity.rank)
+        if found:
+            return "; ".join(dict.fromkeys(finding.reason for finding in found))
+        unchecked = [f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED]
+        return "samples stay apart and gradients stay even" + (f" (not checked: {'; '.join(unchecked)})" if unchecked else "")
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain data, in the versioned schema."""
+        return document(self)
+
+    def to_json(self) -> str:
+        """The document as strict JSON: no nan, no infinity."""
+        return json.dumps(self.document(), allow_nan=False)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write `.html` or `.json`, whole or not at all."""
+        report.write(path, [self.document()])
+
+    def __str__(self) -> str:
+        return report.text(self.document())
+
+    def _repr_html_(self) -> str:
+        return report.notebook(self.document())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
+def diagnose(
+    model: nn.Module,
+    batch: Any,
+    loss: Loss | None = None,
+    *,
+    name: str | None = None,
+    max_samples: int = 128,
+    batch_statistics: bool = True,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Diagnosis:
+    """Tell whether `model` will train, from one forward and backward pass on `batch`; the model is left bit-identical.
+
+    `batch` is what the model is called with: a tensor, a tuple, a dict of keyword arguments, or a
+    DataLoader. `loss(output)` or `loss(output, target)` is differentiated; without one, a random
+    direction at the output. See `orthoscope.probe.record` for the other arguments.
+    """
+    start = time.perf_counter()
+    recording = record(
+        model,
+        batch,
+        loss,
+        max_samples=max_samples,
+        batch_statistics=batch_statistics,
+        seed=seed,
+        progress=progress,
+    )
+    return Diagnosis(
+        name=name or type(model).__name__,
+        recording=recording,
+        findings=tuple(judge(rule, recording) for rule in RULES),
+        gradients=gradient_profile(recording),
+        seconds=time.perf_counter() - start,
+    )

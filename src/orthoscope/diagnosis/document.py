@@ -1,0 +1,101 @@
+"""A diagnosis as plain data: the versioned document that every view is drawn from."""
+
+import math
+import platform
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from orthoscope.findings import Finding
+from orthoscope.probe import Layer, Representation
+from orthoscope.version import VERSION
+
+if TYPE_CHECKING:
+    from orthoscope.diagnosis.diagnosis import Diagnosis
+
+SCHEMA = "orthoscope.diagnosis/1"
+
+
+def document(diagnosis: "Diagnosis") -> dict[str, Any]:
+    """Strict JSON: what is undefined or infinite is null, and a flag says which."""
+    recording, gradients = diagnosis.recording, diagnosis.gradients
+    return {
+        "schema": SCHEMA,
+        "name": diagnosis.name,
+        "verdict": str(diagnosis.verdict),
+        "summary": diagnosis.summary,
+        "symptoms": [str(symptom) for symptom in diagnosis.symptoms],
+        "findings": [_finding(finding) for finding in diagnosis.findings],
+        "slope": {
+            "value": _number(diagnosis.slope),
+            "standard_error": _number(diagnosis.slope_standard_error),
+            "layers": 0 if gradients is None else len(gradients.layers),
+            "unit": "log-gradient per weight layer toward the input",
+        },
+        "gap": _number(diagnosis.gap),
+        "parameters": recording.parameters,
+        "samples": recording.samples,
+        "gradient_of": recording.gradient_source or None,
+        "input": _layer(recording.input),
+        "layers": [_layer(layer) for layer in recording.layers],
+        "unobserved": [{"name": name, "reason": why} for name, why in recording.unobserved.items()],
+        "notes": list(recording.notes),
+        "seconds": diagnosis.seconds,
+        "environment": environment(),
+    }
+
+
+def environment() -> dict[str, Any]:
+    """What the numbers were made with."""
+    return {
+        "orthoscope": VERSION,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    measured = finding.measured
+    return {
+        "check": finding.check,
+        "symptom": str(finding.symptom),
+        "state": str(finding.state),
+        "severity": str(finding.severity),
+        "layer": finding.layer,
+        "reason": finding.reason,
+        "value": None if measured is None else _number(measured.value),
+        "standard_error": None if measured is None else _number(measured.standard_error),
+        "unit": None if measured is None else measured.unit,
+        "threshold": finding.threshold,
+    }
+
+
+def _layer(layer: Layer) -> dict[str, Any]:
+    return {
+        "name": layer.name,
+        "call": layer.call,
+        "kind": layer.kind,
+        "depth": layer.depth,
+        "shape": list(layer.shape),
+        "samples": layer.samples,
+        "units": layer.units,
+        "status": str(layer.status),
+        "rms": _number(layer.rms),
+        "gradient_norm": _number(layer.gradient_norm),
+        "weight_gradient_norm": _number(layer.weight_gradient_norm),
+        "rank_deficient": layer.rank_deficient,
+        "sample_view": _view(layer.sample_view),
+        "token_view": _view(layer.token_view),
+        "also": list(layer.also),
+    }
+
+
+def _view(view: Representation | None) -> Mapping[str, float | None] | None:
+    return None if view is None else {name: _number(value) for name, value in vars(view).items()}
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

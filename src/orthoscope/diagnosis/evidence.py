@@ -1,0 +1,212 @@
+"""What the checks look at: from a recording to one number each, with the layer where it begins."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from orthoscope.metrics import depth_slope
+from orthoscope.probe import Layer, Recording, Representation, Status
+
+# Fewer directions than this, and a rank says nothing: two samples always span a line.
+_FEWEST_DIRECTIONS = 4
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The number a rule compares with its limits, and where along the network each limit is crossed.
+
+    `begins(limit)` names the layer from which on the value is beyond a limit, None if it never is.
+    """
+
+    value: float
+    begins: Callable[[float], str | None] = lambda limit: None
+    standard_error: float | None = None
+
+
+class NotChecked(Exception):
+    """Raised by a measure that has nothing to go by; its message is the reason the report gives."""
+
+
+@dataclass(frozen=True)
+class GradientProfile:
+    """Log-norms of the gradient at the weight layers, from the input to the output, and their slope toward the input."""
+
+    layers: tuple[Layer, ...]
+    slope: float
+    standard_error: float
+
+    @property
+    def log_norms(self) -> list[float]:
+        return [math.log(layer.gradient_norm or math.nan) for layer in self.layers]
+
+    @property
+    def growth(self) -> float:
+        """Change of the log-norm from the last weight layer to the first, along the fitted line."""
+        return self.slope * (len(self.layers) - 1)
+
+
+def gradient_profile(recording: Recording) -> GradientProfile | None:
+    """The weight layers whose gradient is finite and not zero, or None if there are fewer than three."""
+    layers = tuple(
+        layer
+        for layer in recording.layers
+        if layer.depth is not None and layer.gradient_norm and math.isfinite(layer.gradient_norm)
+    )
+    if len(layers) < 3:
+        return None
+    norms = torch.tensor([layer.gradient_norm for layer in layers], dtype=torch.float64)
+    slope = depth_slope(norms.log())
+    return GradientProfile(layers, float(slope.value), float(slope.standard_error))
+
+
+def gradient_growth(recording: Recording) -> Evidence:
+    """How many e-folds the gradient grows from the output to the input; negative when it shrinks."""
+    profile = _profile_or_reason(recording)
+    last = profile.log_norms[-1]
+    toward_input = list(zip(profile.layers, profile.log_norms, strict=True))[::-1]
+
+    def begins(limit: float) -> str | None:
+        sign = math.copysign(1, limit)
+        return next((layer.name for layer, norm in toward_input if sign * (norm - last) > abs(limit)), profile.layers[0].name)
+
+    error = profile.standard_error * (len(profile.layers) - 1)
+    return Evidence(profile.growth, begins, standard_error=error)
+
+
+def _profile_or_reason(recording: Recording) -> GradientProfile:
+    if not recording.gradient_source:
+        raise NotChecked("nothing in the output can be differentiated")
+    profile = gradient_profile(recording)
+    if profile is None:
+        raise NotChecked("fewer than 3 weight layers have a finite gradient that is not zero")
+    return profile
+
+
+def underflown_layers(recording: Recording) -> Evidence:
+    """How many weight layers, counted from the input, get a gradient of exactly zero while later ones do not.
+
+    A zero between layers that do get one is a branch that starts closed, not a vanished gradient.
+    """
+    seen = [layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None]
+    if not recording.gradient_source or not any(layer.gradient_norm for layer in seen):
+        raise NotChecked("no gradient arrives at any weight layer")
+    starved = []
+    for layer in seen:
+        if layer.gradient_norm:
+            break
+        starved.append(layer)
+    return Evidence(len(starved), lambda limit: starved[-1].name if starved else None)
+
+
+def non_finite_outputs(recording: Recording) -> Evidence:
+    """How many module outputs hold nan or infinity."""
+    broken = [layer for layer in recording.layers if layer.status is Status.NOT_FINITE]
+    return Evidence(len(broken), lambda limit: broken[0].name if broken else None)
+
+
+def non_finite_gradients(recording: Recording) -> Evidence:
+    """How many gradients hold nan or infinity, forward outputs being finite; begins nearest the output."""
+    gradients = [layer for layer in recording.layers if layer.gradient_norm is not None]
+    if not gradients:
+        raise NotChecked("no gradient was observed")
+    broken = [layer for layer in gradients if not math.isfinite(layer.gradient_norm or 0.0)]
+    return Evidence(len(broken), lambda limit: broken[-1].name if broken else None)
+
+
+def dead_layers(recording: Recording) -> Evidence:
+    """How many module outputs are exactly zero without being made so by a weight that starts at zero."""
+    dead = [layer for layer in recording.layers if layer.status is Status.DEAD]
+    return Evidence(len(dead), lambda limit: dead[0].name if dead else None)
+
+
+def sample_rank(recording: Recording) -> Evidence:
+    """Share of the possible directions that samples still use around their mean, toward the end of the network."""
+    return _persistent(recording, lambda layer: _rank_share(layer.sample_view, layer.capacity), "samples")
+
+
+def token_rank(recording: Recording) -> Evidence:
+    """The same for the tokens within a sequence: attention can merge them while samples stay apart."""
+    return _persistent(recording, _token_rank_share, "tokens")
+
+
+def sample_variation(recording: Recording) -> Evidence:
+    """Decades of energy that samples still have around their mean, log10(1 - mean energy), toward the end."""
+    return _persistent(recording, lambda layer: _variation(layer.sample_view), "samples")
+
+
+def input_variation(recording: Recording) -> Evidence:
+    """Decades of energy that the input samples have around their mean."""
+    _several_samples(recording)
+    return Evidence(_variation(recording.input.sample_view) or -math.inf, lambda limit: "input")
+
+
+def input_rank(recording: Recording) -> Evidence:
+    """Share of the possible directions that the input samples use around their mean."""
+    _several_samples(recording)
+    if not recording.input.kind.startswith(("float", "bfloat")):
+        raise NotChecked("the input is not of real numbers: ids have no directions")
+    share = _rank_share(recording.input.sample_view, recording.input.capacity)
+    if share is None:
+        raise NotChecked(f"a rank needs more than {_FEWEST_DIRECTIONS} samples and units")
+    return Evidence(share, lambda limit: "input")
+
+
+def _several_samples(recording: Recording) -> None:
+    if recording.samples < 2:
+        raise NotChecked("one sample has nobody to be compared with: give a batch of at least 8")
+
+
+def _rank_share(view: Representation | None, capacity: int) -> float | None:
+    """(effective rank - 1)/(capacity - 1) of the centred batch: 0 for one direction, 1 for all that are possible."""
+    if view is None or capacity < _FEWEST_DIRECTIONS or math.isnan(view.centred_effective_rank):
+        return None
+    return (view.centred_effective_rank - 1) / (capacity - 1)
+
+
+def _token_rank_share(layer: Layer) -> float | None:
+    if layer.token_view is None:
+        return None
+    tokens = min(layer.shape[1] if layer.shape[0] == layer.samples else layer.shape[0], 64)
+    return _rank_share(layer.token_view, min(tokens - 1, layer.shape[-1]))
+
+
+def _variation(view: Representation | None) -> float | None:
+    if view is None:
+        return None
+    around_mean = 1 - view.mean_energy
+    return math.log10(around_mean) if around_mean > 0 else -math.inf
+
+
+def _persistent(recording: Recording, value: Callable[[Layer], float | None], what: str) -> Evidence:
+    _several_samples(recording)
+    values = [(layer, number) for layer in recording.layers if (number := value(layer)) is not None]
+    if not values:
+        raise NotChecked(f"no layer shows enough {what} and units to speak of directions")
+
+    def begins(limit: float) -> str | None:
+        start = lasting_start([number < limit for _, number in values])
+        return None if start is None else values[start][0].name
+
+    return Evidence(lasting_value([number for _, number in values]), begins)
+
+
+def lasting_start(low: Sequence[bool]) -> int | None:
+    """Where a state begins that lasts to the end: the start that gains most of (low minus not low), None if none gains.
+
+    A gate or a ten-way head may look different for a moment; a few such layers do not end a collapse,
+    and a few low ones do not make it.
+    """
+    best, start, total = 0, None, 0
+    for index in range(len(low) - 1, -1, -1):
+        total += 1 if low[index] else -1
+        if total > best and low[index]:
+            best, start = total, index
+    return start
+
+
+def lasting_value(values: Sequence[float]) -> float:
+    """The median over the last tenth of the layers, at least the last three: what is left at the end."""
+    tail = sorted(values[-max(3, len(values) // 10) :])
+    return tail[len(tail) // 2] if len(tail) % 2 else min(tail[len(tail) // 2 - 1 : len(tail) // 2 + 1])

@@ -1,0 +1,123 @@
+"""The rules, as a table: what is compared, with which limits, and how the outcome reads."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orthoscope.diagnosis import evidence as ev
+from orthoscope.diagnosis.evidence import Evidence, NotChecked
+from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
+from orthoscope.probe import Recording
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A check: `measure` gives a number, at risk beyond `risk` and sick beyond `sick`, on the side `sick` lies on."""
+
+    check: str
+    symptom: Symptom
+    measure: Callable[[Recording], Evidence]
+    unit: str
+    risk: float
+    sick: float
+    found: str  # sentence for a hit; {value}, {layer} and {limit} are filled in
+    clean: str
+    low_is_bad: bool = False
+    random: bool = False  # a hit must lie three standard errors from zero
+
+
+# Where the limits come from: docs/method.md. Growth is in e-folds: ln 100 and ln 1000.
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "input varies", Symptom.DEGENERATE_INPUT, ev.input_variation, "log10 of energy around the mean", -6, -12,
+        "the samples of the batch are all but equal: only 10^{value:.1f} of their energy is around the mean",
+        "the samples of the batch differ", low_is_bad=True,
+    ),
+    Rule(
+        "input rank", Symptom.DEGENERATE_INPUT, ev.input_rank, "share of possible directions", 0.03, 0.01,
+        "the samples of the batch span only {value:.1%} of the directions they could",
+        "the samples of the batch span {value:.0%} of the directions they could", low_is_bad=True,
+    ),
+    Rule(
+        "finite outputs", Symptom.EXPLODE, ev.non_finite_outputs, "module outputs", 0, 0,
+        "the output of {layer} and of {value:.0f} modules in all is not finite",
+        "every output is finite",
+    ),
+    Rule(
+        "finite gradients", Symptom.EXPLODE, ev.non_finite_gradients, "gradients", 0, 0,
+        "the gradient at {layer} and at {value:.0f} modules in all is not finite",
+        "every gradient is finite",
+    ),
+    Rule(
+        "live layers", Symptom.COLLAPSE, ev.dead_layers, "module outputs", 0, 0,
+        "the output of {layer} is exactly zero for every sample",
+        "no layer is dead",
+    ),
+    Rule(
+        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of possible directions", 0.04, 0.025,
+        "from {layer} on samples differ in few directions: {value:.1%} of those possible are left at the end",
+        "samples still use {value:.0%} of the possible directions at the end", low_is_bad=True,
+    ),
+    Rule(
+        "sample variation", Symptom.COLLAPSE, ev.sample_variation, "log10 of energy around the mean", -3, -5,
+        "from {layer} on samples are all but equal: 10^{value:.1f} of their energy is left around the mean",
+        "samples keep 10^{value:.1f} of their energy around the mean", low_is_bad=True,
+    ),
+    Rule(
+        "token rank", Symptom.COLLAPSE, ev.token_rank, "share of possible directions", 0.04, 0.025,
+        "from {layer} on the tokens of a sequence differ in few directions: {value:.1%} of those possible are left",
+        "tokens still use {value:.0%} of the possible directions at the end", low_is_bad=True,
+    ),
+    Rule(
+        "gradient growth", Symptom.EXPLODE, ev.gradient_growth, "e-folds from output to input",
+        math.log(100), math.log(1000),
+        "gradients grow by a factor e^{value:.1f} from the output to the input, a hundredfold at {layer}",
+        "gradients change by e^{value:.1f} from the output to the input", random=True,
+    ),
+    Rule(
+        "gradient decay", Symptom.VANISH, ev.gradient_growth, "e-folds from output to input",
+        -math.log(100), -math.log(1000),
+        "gradients shrink by a factor e^{value:.1f} from the output to the input, a hundredfold at {layer}",
+        "gradients change by e^{value:.1f} from the output to the input", low_is_bad=True, random=True,
+    ),
+    Rule(
+        "gradient arrives", Symptom.VANISH, ev.underflown_layers, "weight layers", 0, 0,
+        "the gradient is exactly zero at the first {value:.0f} weight layers, up to {layer}",
+        "the first weight layer gets a gradient",
+    ),
+)  # fmt: skip
+
+
+def judge(rule: Rule, recording: Recording) -> Finding:
+    """Apply one rule: found, clean, or not checked with the reason."""
+    try:
+        seen = rule.measure(recording)
+    except NotChecked as reason:
+        return Finding(rule.check, rule.symptom, State.NOT_CHECKED, str(reason))
+    severity = _severity(rule, seen)
+    limit = rule.sick if severity is Verdict.SICK else rule.risk
+    layer = None if severity is Verdict.HEALTHY else seen.begins(rule.risk)
+    found = severity is not Verdict.HEALTHY
+    return Finding(
+        check=rule.check,
+        symptom=rule.symptom,
+        state=State.FOUND if found else State.CLEAN,
+        reason=(rule.found if found else rule.clean).format(value=seen.value, layer=layer, limit=limit),
+        severity=severity,
+        layer=layer,
+        measured=Measurement(rule.check, seen.value, rule.unit, seen.standard_error),
+        threshold=limit,
+    )
+
+
+def _severity(rule: Rule, seen: Evidence) -> Verdict:
+    significant = not rule.random or abs(seen.value) > 3 * (seen.standard_error or 0)
+    if significant and _beyond(rule, seen.value, rule.sick):
+        return Verdict.SICK
+    if significant and _beyond(rule, seen.value, rule.risk):
+        return Verdict.AT_RISK
+    return Verdict.HEALTHY
+
+
+def _beyond(rule: Rule, value: float, limit: float) -> bool:
+    return value < limit if rule.low_is_bad else value > limit

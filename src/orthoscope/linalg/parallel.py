@@ -1,0 +1,36 @@
+"""Many small matrices on a few cores."""
+
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+# A megabyte of float64: what stays in a core's cache, and below what the allocator returns to the system.
+_CHUNK_ELEMENTS = 1 << 17
+
+
+def over_cores(function: Callable[[Tensor], Tensor], stack: Tensor) -> Tensor:
+    """`function(stack)` for a function that treats the matrices `(n, rows, columns)` of a stack independently.
+
+    On a CPU the stack goes through in chunks that fit a cache, one core each. LAPACK would take it
+    matrix by matrix and spend all threads on each, which is slower than one thread (measured, a
+    hundred eigenvalue problems of size 100: 40 to 260 ms; this way 17 ms on 2 cores).
+    """
+    threads = torch.get_num_threads()
+    chunks = stack.split(max(1, _CHUNK_ELEMENTS // max(1, stack[:1].numel())))
+    if stack.device.type != "cpu" or stack.requires_grad or threads == 1 or len(chunks) < 2:
+        return function(stack)
+    try:
+        return torch.cat(list(_workers(threads, os.getpid()).map(function, chunks)))
+    finally:
+        # A worker that starts lowers the default for threads to come; this puts it back.
+        torch.set_num_threads(threads)
+
+
+@functools.cache
+def _workers(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that compute on one core each. One pool a process: a forked one has none of its parent's threads."""
+    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))

@@ -1,0 +1,66 @@
+"""`timm:NAME`: any architecture of timm, at random initialisation, without a download."""
+
+import difflib
+import importlib
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from orthoscope.data import images
+from orthoscope.models.targets.calls import parse_call
+from orthoscope.models.targets.memory import refuse_if_too_large
+from orthoscope.models.targets.target import Batch, Target, TargetError, drawn_from
+from orthoscope.models.targets.torchvision_repair import repair_torchvision
+from orthoscope.models.targets.user_code import running
+
+PREFIX = "timm:"
+
+
+def resolve_timm(text: str) -> Target:
+    """The target of `timm:resnet18` or `timm:vit_tiny_patch16_224(img_size=64, num_classes=10)`."""
+    name, arguments = parse_call(text.removeprefix(PREFIX))
+    timm = _timm(text)
+    if not timm.is_model(name):
+        close = difflib.get_close_matches(name, timm.list_models(), n=3, cutoff=0.4)
+        meant = f"did you mean {', '.join(close)}?" if close else "`timm.list_models()` lists them"
+        raise TargetError(f"timm has no model {name!r}: {meant}")
+    if "pretrained" in arguments:
+        raise TargetError(
+            f"{text!r} asks for pretrained weights, but targets are randomly initialised: leave it out"
+        )
+
+    def make() -> nn.Module:
+        with running(text):
+            model: nn.Module = timm.create_model(name, pretrained=False, **arguments)
+        return model
+
+    def build(generator: torch.Generator | None) -> nn.Module:
+        refuse_if_too_large(text, make, "choose a smaller model")
+        with drawn_from(generator):
+            return make()
+
+    return Target(text, build, partial(_batch, _input_size(name, arguments)))
+
+
+def _timm(text: str) -> Any:
+    repair_torchvision()
+    try:
+        return importlib.import_module("timm")
+    except ModuleNotFoundError as error:
+        if error.name not in ("timm", "torchvision"):
+            raise
+        raise TargetError(f'{text!r} needs {error.name}: pip install "orthoscope[zoo]"') from error
+
+
+def _input_size(name: str, arguments: dict[str, Any]) -> tuple[int, int, int]:
+    settings = importlib.import_module("timm.models").get_pretrained_cfg(name)
+    channels, height, width = getattr(settings, "input_size", None) or (3, 224, 224)
+    size = arguments.get("img_size", (height, width))
+    height, width = (size, size) if isinstance(size, int) else size
+    return arguments.get("in_chans", channels), height, width
+
+
+def _batch(size: tuple[int, int, int], samples: int = 64, generator: torch.Generator | None = None) -> Batch:
+    return images(samples, *size, generator=generator)
