@@ -56,8 +56,8 @@ def test_layers_within_the_tolerance_keep_their_orthogonal_weights() -> None:
 
 def test_variance_does_not_see_that_samples_have_collapsed() -> None:
     """The reason this scheme is here: unit variance at all 50 layers, and one direction at the end."""
-    model = MLP(depth=50, width=100, out_features=None)
-    batch = torch.randn(64, 100, generator=seeded(0))
+    model = MLP(depth=50, width=30, out_features=None)
+    batch = torch.randn(64, 30, generator=seeded(0))
     lsuv_(model, batch, generator=seeded(1))
     samples = nn.functional.normalize(model(batch).detach(), dim=1)
     cosines = (samples @ samples.mT)[~torch.eye(64, dtype=torch.bool)]

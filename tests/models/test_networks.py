@@ -19,7 +19,10 @@ def count(model: nn.Module, kind: type[nn.Module]) -> int:
 
 NETWORKS = {
     "mlp": (lambda g: MLP(depth=3, width=10, in_features=7, generator=g), torch.ones(4, 7)),
-    "mlp with bias": (lambda g: MLP(depth=2, width=5, bias=True, init="torch", generator=g), torch.ones(4, 5)),
+    "mlp with bias": (
+        lambda g: MLP(depth=2, width=5, bias=True, init="torch", generator=g),
+        torch.ones(4, 5),
+    ),
     "convnet": (lambda g: ConvNet(depth=2, channels=5, norm="batch", generator=g), torch.ones(4, 3, 6, 5)),
     "resnet 1": (
         lambda g: ResNet(kind=1, blocks=2, width=6, image_size=4, generator=g),
@@ -132,7 +135,12 @@ def test_the_mlp_flattens_images_and_refuses_other_widths() -> None:
 
 
 def test_convolutions_keep_the_size_of_the_map() -> None:
-    assert ConvNet(depth=3, channels=4, kernel=5, out_features=None)(torch.ones(2, 3, 9, 7)).shape == (2, 4, 9, 7)
+    assert ConvNet(depth=3, channels=4, kernel=5, out_features=None)(torch.ones(2, 3, 9, 7)).shape == (
+        2,
+        4,
+        9,
+        7,
+    )
     with pytest.raises(ValueError, match="only an odd kernel"):
         ConvNet(depth=1, channels=4, kernel=2)
 
@@ -186,7 +194,9 @@ def test_type_two_keeps_and_type_three_halves_the_resolution() -> None:
 
 @pytest.mark.parametrize("kind", [1, 2])
 def test_a_block_adds_its_branch_and_without_skip_is_its_branch(kind: int) -> None:
-    with_skip, without = (ResNet(kind=kind, blocks=1, width=4, skip=s, generator=seeded(0)) for s in (True, False))
+    with_skip, without = (
+        ResNet(kind=kind, blocks=1, width=4, skip=s, generator=seeded(0)) for s in (True, False)
+    )
     hidden: Tensor = torch.randn(6, 4) if kind == 1 else torch.randn(6, 4, 5, 5)
     block, bare = with_skip.layers[0], without.layers[0]
     assert block.skip
@@ -207,7 +217,7 @@ def test_mistaken_resnets_name_the_remedy() -> None:
         ResNet(kind=3, blocks=5)
     with pytest.raises(ValueError, match="type 1 has no stages"):
         ResNet(kind=1, blocks=(3, 4))
-    with pytest.raises(ValueError, match="48 features.*in_channels and image_size"):
+    with pytest.raises(ValueError, match=r"48 features.*in_channels and image_size"):
         ResNet(kind=1, blocks=1, width=4, image_size=4)(torch.ones(2, 5))
 
 
@@ -235,7 +245,9 @@ def test_the_transformer_starts_with_standard_deviation_one_fiftieth() -> None:
 def test_post_norm_streams_are_normalised_and_pre_norm_ones_are_not() -> None:
     ids = tokens(3, 6, 11, generator=seeded(0))
     post, pre = (
-        Transformer(depth=3, width=32, heads=2, vocabulary=11, length=6, norm=norm, init="he", generator=seeded(0))
+        Transformer(
+            depth=3, width=32, heads=2, vocabulary=11, length=6, norm=norm, init="he", generator=seeded(0)
+        )
         for norm in ("post", "pre")
     )
     streams = [model.layers(model.tokens(ids)) for model in (post, pre)]

@@ -6,8 +6,9 @@ import os
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import cast
 
 from orthoscope.data.catalog import DataFile
 from orthoscope.data.checksums import copy_checked
@@ -31,7 +32,7 @@ def extract(
             for member in tar:
                 name = member.name.removeprefix("./")
                 if member.isfile() and name in wanted:
-                    _store(cast(IO[bytes], tar.extractfile(member)), wanted.pop(name), folder, report)
+                    _store(cast(BufferedIOBase, tar.extractfile(member)), wanted.pop(name), folder, report)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         reason = str(error).partition("\n")[0].removesuffix(":")  # tarfile lists every format it tried
         raise ArchiveError(f"{archive.name} is damaged ({reason})") from error
@@ -39,11 +40,13 @@ def extract(
         raise ArchiveError(f"{archive.name} does not hold {', '.join(wanted)}")
 
 
-def _store(contents: IO[bytes], file: DataFile, folder: Path, report: Callable[[int], None] | None) -> None:
+def _store(
+    contents: BufferedIOBase, file: DataFile, folder: Path, report: Callable[[int], None] | None
+) -> None:
     if file.member.endswith(".gz"):
-        contents = cast(IO[bytes], gzip.GzipFile(fileobj=contents))
+        contents = gzip.GzipFile(fileobj=contents)
     with contents, (folder / file.name).open("wb") as sink:
-        if not copy_checked(cast(BinaryIO, contents), file, sink, report):
+        if not copy_checked(contents, file, sink, report):
             raise ArchiveError(f"{file.name} differs from its pinned sha256 {file.sha256}")
         # On disk before it is renamed into place: a power cut must not leave an empty file of that name.
         sink.flush()

@@ -4,8 +4,8 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Callable
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 from orthoscope.data.catalog import DataFile
 from orthoscope.data.compression import opened
@@ -14,9 +14,9 @@ _PIECE_BYTES = 1 << 20
 
 
 def copy_checked(
-    source: BinaryIO,
+    source: BufferedIOBase,
     file: DataFile,
-    sink: BinaryIO | None = None,
+    sink: BufferedIOBase | None = None,
     report: Callable[[int], None] | None = None,
 ) -> bool:
     """Read `source` through, into `sink` if there is one, and say whether it is `file`.

@@ -1,10 +1,10 @@
 """Files that may or may not be compressed."""
 
 import gzip
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, cast
 
 
-def opened(path: Path) -> BinaryIO:
+def opened(path: Path) -> BufferedIOBase:
     """The contents of a file, uncompressed on the way when its name ends in `.gz`."""
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")

@@ -29,11 +29,11 @@ def get(name: str, directory: Directory | None = None, progress: Progress | None
     if entry.package is None:
         return Path(str(resources.files("orthoscope.data")))
     report = progress or (lambda done, total, what: None)
-    for folder in candidate_folders(entry, directory):
-        if _is_whole(entry, folder, report):
-            return folder
     folder = own_folder(entry, directory)
     try:
+        for candidate in candidate_folders(entry, directory):
+            if _is_whole(entry, candidate, report):
+                return candidate
         _fetch_into(folder, entry, report)
     except ToolMissingError as error:
         names = ", ".join(file.name for file in entry.all_files)

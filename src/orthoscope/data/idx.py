@@ -4,8 +4,8 @@ import gzip
 import math
 import struct
 import zlib
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ def read_idx(path: Path) -> Tensor:
         raise ValueError(f"{path} is not a complete gzip file ({error})") from error
 
 
-def _parse(file: BinaryIO, path: Path) -> Tensor:
+def _parse(file: BufferedIOBase, path: Path) -> Tensor:
     magic = file.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _VALUE_TYPES:
         raise ValueError(f"{path} is not an IDX file: it begins with {magic.hex(' ') or 'nothing'}")
@@ -49,7 +49,7 @@ def _parse(file: BinaryIO, path: Path) -> Tensor:
     return torch.from_numpy(array.astype(dtype.newbyteorder("="), copy=dtype.itemsize > 1))
 
 
-def _read_at_most(file: BinaryIO, limit: int) -> bytearray:
+def _read_at_most(file: BufferedIOBase, limit: int) -> bytearray:
     """Up to `limit` bytes, in pieces: a header that lies about its size must not reserve that memory."""
     values = bytearray()
     while piece := file.read(min(limit - len(values), 1 << 24)):

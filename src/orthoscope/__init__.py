@@ -1,0 +1,54 @@
+"""Orthoscope: will this network train, where does the signal die, why, and what to change.
+
+Names are imported on first use, so that `import orthoscope` and `orthoscope --help` do not load torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orthoscope import data, diagnosis, init, linalg, metrics, models, probe, report, training
+    from orthoscope.diagnosis import Diagnosis, diagnose
+    from orthoscope.findings import Finding, State, Symptom, Verdict
+
+_HOME = {
+    "Diagnosis": "orthoscope.diagnosis",
+    "diagnose": "orthoscope.diagnosis",
+    "Finding": "orthoscope.findings",
+    "State": "orthoscope.findings",
+    "Symptom": "orthoscope.findings",
+    "Verdict": "orthoscope.findings",
+}
+_MODULES = ("data", "diagnosis", "findings", "init", "linalg", "metrics", "models", "probe", "report", "training")
+
+__all__ = [
+    "Diagnosis",
+    "Finding",
+    "State",
+    "Symptom",
+    "Verdict",
+    "data",
+    "diagnose",
+    "diagnosis",
+    "init",
+    "linalg",
+    "metrics",
+    "models",
+    "probe",
+    "report",
+    "training",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"orthoscope.{name}")
+    if name == "__version__":
+        return importlib.import_module("orthoscope.version").VERSION
+    raise AttributeError(f"module 'orthoscope' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,134 @@
+"""The section of one network: verdict, profiles, plane, findings, layers, method."""
+
+from collections.abc import Sequence
+
+from orthoscope.report.folding import folded
+from orthoscope.report.plane import look, plane, plane_legend, unplaced
+from orthoscope.report.profiles import profiles
+from orthoscope.report.reading import Document, first_sick, marks
+from orthoscope.report.tables import findings_table, layers_table, safe, verdict_sign
+from orthoscope.report.wording import begins, count, fixed, layer_name, rank_at_end, shape, slope
+
+_HOW_TO_READ = """<div class="reading"><h4>How to read</h4>
+<p>Left is the input, right the output. The strong line joins layers with weights; the faint one passes
+every module.</p>
+<p>Healthy networks keep the gap low and the rank high at any depth, and hold the gradient level.
+The dashed mark ▼ is where the worst finding begins.</p></div>"""
+
+_PLANE_TEXT = """<p>Across: how far the samples are from orthogonal where the network ends, 0 for a perfect
+frame, near 1 for a single direction.</p>
+<p>Up: by how much the log of the gradient grows at every weight layer on the way back to the input,
+with its standard error.</p>
+<p>Both must be near zero: samples that stay apart while gradients explode train no better than
+level gradients through collapsed samples.</p>"""
+
+_DEFINITIONS = """<p>With the samples of a layer as the rows of <i>H</i>, and <i>n</i> of them:
+the <b>orthogonality gap</b> is ‖HHᵀ/‖H‖² − I/n‖, in Frobenius norms;
+the <b>effective rank</b> is the exponential of the entropy of the singular values, as shares of their sum,
+<b>centred</b> when the batch mean is taken out first;
+the <b>overlap</b> is the mean cosine over pairs of samples;
+the <b>isometry gap</b> is the log of the arithmetic over the geometric mean of the squared singular values,
+and the word rank-deficient stands where the samples are linearly dependent;
+<b>rms</b> is over all entries of the output;
+<b>gradient</b> is the norm of the gradient with respect to the output.
+A dash is an undefined number.</p>"""
+
+
+def network(documents: Sequence[Document], index: int) -> str:
+    """Everything about one network of a report."""
+    document = documents[index]
+    heading = f"<h2>{index + 1}. {safe(document['name'])}</h2>" if len(documents) > 1 else ""
+    return (
+        f'<section class="network" id="network-{index + 1}">{heading}{_banner(document)}{_facts(document)}'
+        f"{_profiles(document)}<h3>Trainability plane</h3>{_plane(documents, index)}"
+        f"<h3>Checks</h3>{findings_table(document)}{_layers(document)}{_method(document)}</section>\n"
+    )
+
+
+def _banner(document: Document) -> str:
+    answer = f"<div><p>{safe(document['summary'])}</p>{_where(document)}</div>"
+    return f'<div class="banner {look(document)}">{verdict_sign(document)}{answer}</div>'
+
+
+def _where(document: Document) -> str:
+    first = first_sick(document)
+    if first is None:
+        return ""
+    layer = document["layers"][first]
+    place = f"module call {first + 1} of {len(document['layers'])}"
+    return (
+        f'<p class="where">{safe(begins(marks(document)[first]))} at <code>{safe(layer_name(layer))}</code>, '
+        f"{place} ({safe(layer['kind'])}, {shape(layer['shape'])})</p>"
+    )
+
+
+def _facts(document: Document) -> str:
+    facts = (
+        ("parameters", count(document["parameters"])),
+        ("samples", str(document["samples"])),
+        ("orthogonality gap", fixed(document["gap"])),
+        ("effective rank at the end", rank_at_end(document)),
+        ("gradient slope ± s.e.", slope(document)),
+        ("seconds", f"{document['seconds']:.1f}"),
+    )
+    entries = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+    return f'<dl class="facts">{entries}</dl>'
+
+
+def _profiles(document: Document) -> str:
+    if not document["layers"]:
+        return '<h3>Depth profiles</h3><p class="quiet">No layer was observed.</p>'
+    return f'<h3>Depth profiles</h3><div class="profiles">{"".join(profiles(document))}{_HOW_TO_READ}</div>'
+
+
+def _plane(documents: Sequence[Document], index: int) -> str:
+    missing = unplaced([documents[index]])
+    note = '<p class="quiet">This network is not placed, for lack of a gap or a slope.</p>' if missing else ""
+    return (
+        f'<div class="plane-row"><div>{plane(documents, index)}{plane_legend()}</div>'
+        f'<div class="reading">{_PLANE_TEXT}{note}</div></div>'
+    )
+
+
+def _layers(document: Document) -> str:
+    """The folded table in sight, every layer one click away."""
+    layers = document["layers"]
+    if not layers:
+        return ""
+    shown = [row for row in folded(layers, marks(document)) if isinstance(row, int)]
+    hidden = len(layers) - len(shown)
+    title = f"Layers ({hidden} like their neighbours left out)" if hidden else "Layers"
+    brief = layers_table([(row, layers[row]) for row in shown], document)
+    folded_view = f"<details open><summary>{title}</summary>{brief}</details>"
+    if not hidden:
+        return folded_view
+    whole = layers_table(enumerate(layers), document)
+    return f"{folded_view}<details><summary>All {len(layers)} layers</summary>{whole}</details>"
+
+
+def _method(document: Document) -> str:
+    gradient = document["gradient_of"]
+    source = (
+        f"the gradient is of {safe(gradient)}"
+        if gradient
+        else "nothing in the output could be differentiated"
+    )
+    passes = f"<p>One forward and one backward pass on {document['samples']} samples; {source}.</p>"
+    parts = [f"<details><summary>Method</summary>{passes}{_DEFINITIONS}</details>"]
+    if document["notes"]:
+        parts.append(_list("Notes", [safe(note) for note in document["notes"]], is_open=True))
+    unobserved = document["unobserved"]
+    if unobserved:
+        items = [f"<code>{safe(module['name'])}</code>: {safe(module['reason'])}" for module in unobserved]
+        parts.append(_list(f"{len(unobserved)} unobserved modules", items))
+    parts.append(
+        _list(
+            "Environment", [f"{safe(name)} {safe(value)}" for name, value in document["environment"].items()]
+        )
+    )
+    return "".join(parts)
+
+
+def _list(title: str, items: Sequence[str], is_open: bool = False) -> str:
+    content = "".join(f"<li>{item}</li>" for item in items)
+    return f"<details{' open' if is_open else ''}><summary>{title}</summary><ul>{content}</ul></details>"

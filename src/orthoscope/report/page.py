@@ -1,0 +1,64 @@
+"""One page for a report: no script, no network, readable from a file, on paper and in the dark."""
+
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+
+from orthoscope.findings import Verdict
+from orthoscope.report.network import network
+from orthoscope.report.plane import plane, plane_legend, unplaced
+from orthoscope.report.reading import Document
+from orthoscope.report.tables import overview, safe
+
+# Nothing may be loaded, whatever a document holds: escaping is the first lock, this the second.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_NOTEBOOK_HEIGHT = 700
+
+
+def html(documents: list[Document]) -> str:
+    """A report as one self-contained HTML page."""
+    style = resources.files(__package__).joinpath("style.css").read_text("utf-8")
+    title = _title(documents)
+    sections = "".join(network(documents, index) for index in range(len(documents)))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{title} · Orthoscope</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f'<header><p class="eyebrow">Orthoscope report</p><h1>{title}</h1></header>\n'
+        f"<main>\n{_together(documents)}{sections}</main>\n</body>\n</html>\n"
+    )
+
+
+def notebook(document: Document) -> str:
+    """The page in a frame of its own: its style cannot leak into the notebook, nor the notebook's into it."""
+    return (
+        f'<iframe srcdoc="{escape(html([document]), quote=True)}" sandbox="" title="Orthoscope diagnosis" '
+        f'width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'
+    )
+
+
+def _title(documents: Sequence[Document]) -> str:
+    if len(documents) == 1:
+        return safe(documents[0]["name"]) or "a network without a name"
+    counts = Counter(document["verdict"] for document in documents)
+    parts = [f"{counts[verdict]} {verdict.lower()}" for verdict in reversed(Verdict) if counts[verdict]]
+    return f"{len(documents)} networks" + (f": {', '.join(parts)}" if parts else "")
+
+
+def _together(documents: Sequence[Document]) -> str:
+    """What several networks share; a single one needs none of it."""
+    if len(documents) < 2:
+        return ""
+    missing = unplaced(documents)
+    note = (
+        f'<p class="quiet">Not placed, for lack of a gap or a slope: {safe(", ".join(missing))}.</p>'
+        if missing
+        else ""
+    )
+    return (
+        '<section class="together"><h2>Trainability plane</h2>'
+        f"{plane(documents)}{plane_legend()}{note}<h2>Overview</h2>{overview(documents)}</section>\n"
+    )

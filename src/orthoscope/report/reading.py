@@ -1,0 +1,64 @@
+"""What every view reads off a document: where it goes wrong, and which layer speaks for the end."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from orthoscope.findings import State, Verdict
+
+Document = dict[str, Any]
+LayerRow = Mapping[str, Any]
+
+
+def findings(document: Document, state: State) -> list[Mapping[str, Any]]:
+    """The findings in one state, worst first, otherwise in the order of the rules."""
+    chosen = [finding for finding in document["findings"] if finding["state"] == state]
+    return sorted(chosen, key=lambda finding: -Verdict(finding["severity"]).rank)
+
+
+def marks(document: Document) -> dict[int, list[str]]:
+    """Layers that findings name: index in `layers` to the symptoms that begin there, worst finding first."""
+    # A name can be called several times; the document does not say which call, so the first is marked.
+    place: dict[str, int] = {}
+    for index, layer in enumerate(document["layers"]):
+        place.setdefault(layer["name"], index)
+    begins: dict[int, list[str]] = {}
+    for finding in findings(document, State.FOUND):
+        index = place.get(finding["layer"], -1)
+        if index >= 0 and finding["symptom"] not in begins.setdefault(index, []):
+            begins[index].append(finding["symptom"])
+    return begins
+
+
+def first_sick(document: Document) -> int | None:
+    """Where the worst finding that names a layer begins: an index in `layers`."""
+    return next(iter(marks(document)), None)
+
+
+def metric(layer: LayerRow, name: str) -> float | None:
+    """A metric of the samples at a layer, None where it is undefined."""
+    view = layer["sample_view"]
+    return None if view is None else view[name]
+
+
+def possible_rank(layer: LayerRow) -> int:
+    """Most directions that the samples of a layer can span."""
+    return int(min(layer["samples"], layer["units"]))
+
+
+def possible_centred_rank(layer: LayerRow) -> int:
+    """Most directions around the mean: centring takes one sample."""
+    return int(min(layer["samples"] - 1, layer["units"]))
+
+
+def share(value: float | None, possible: int) -> float | None:
+    """A rank relative to the possible one; undefined when nothing is possible."""
+    return None if value is None or possible < 1 else value / possible
+
+
+def last_telling_layer(document: Document) -> LayerRow | None:
+    """The last layer wide enough for the batch, or the widest: the one whose gap the document gives."""
+    measured: list[LayerRow] = [layer for layer in document["layers"] if layer["sample_view"] is not None]
+    if not measured:
+        return None
+    widest = max(possible_centred_rank(layer) for layer in measured)
+    return next(layer for layer in reversed(measured) if possible_centred_rank(layer) == widest)

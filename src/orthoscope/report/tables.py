@@ -1,0 +1,118 @@
+"""The tables of the page: overview of networks, findings in three states, layers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from orthoscope.findings import State, Verdict
+from orthoscope.report.plane import look, symbol
+from orthoscope.report.reading import Document, LayerRow, findings, first_sick, marks, metric, possible_rank
+from orthoscope.report.wording import (
+    UNDEFINED,
+    begins,
+    fixed,
+    isometry_gap,
+    layer_name,
+    number,
+    printable,
+    rank,
+    rank_at_end,
+    shape,
+    significant,
+    slope,
+)
+
+_NUMERIC = {"#", "gap", "rank at end", "slope ± se", "measured", "limit", "rms", "overlap", "rank", "centred"}
+_NUMERIC |= {"isometry gap", "gradient"}
+# Same shapes as the verdicts, and a hollow ring for what nobody looked at.
+_STATE_SIGNS = {State.FOUND: "■", State.CLEAN: "●", State.NOT_CHECKED: "○"}
+
+
+def safe(text: object) -> str:
+    """The only way a string of the document enters the page."""
+    return escape(printable(text), quote=True)
+
+
+def verdict_sign(document: Document) -> str:
+    """Shape and word of a verdict."""
+    icon = (
+        f'<svg class="icon" viewBox="0 0 16 16" aria-hidden="true">{symbol(look(document), 8, 8, 5.5)}</svg>'
+    )
+    return f'<span class="verdict">{icon}{safe(document["verdict"])}</span>'
+
+
+def overview(documents: Sequence[Document]) -> str:
+    """One row a network, linked to its section."""
+    rows = []
+    for index, document in enumerate(documents, start=1):
+        first = first_sick(document)
+        where = UNDEFINED if first is None else f"<code>{safe(layer_name(document['layers'][first]))}</code>"
+        link = f'<a href="#network-{index}">{safe(document["name"]) or "(no name)"}</a>'
+        rows.append(
+            f'<tr><td class="n">{index}</td><td class="name">{link}</td><td>{verdict_sign(document)}</td>'
+            f'<td>{safe(", ".join(document["symptoms"])) or "none"}</td><td class="name">{where}</td>'
+            f'<td class="n">{fixed(document["gap"])}</td><td class="n">{rank_at_end(document)}</td>'
+            f'<td class="n">{slope(document)}</td></tr>'
+        )
+    heads = ("#", "network", "verdict", "symptoms", "begins at", "gap", "rank at end", "slope ± se")
+    return _table(heads, rows)
+
+
+def findings_table(document: Document) -> str:
+    """Every check: found first, then what was not checked, then what is clean."""
+    order = (State.FOUND, State.NOT_CHECKED, State.CLEAN)
+    rows = [_finding(finding) for state in order for finding in findings(document, state)]
+    return _table(("state", "check", "result", "begins at", "measured", "limit"), rows)
+
+
+def layers_table(layers: Iterable[tuple[int, LayerRow]], document: Document) -> str:
+    """Numbers of the given layers with their index; rows that findings name say so."""
+    begin = marks(document)
+    rows = [_layer(index, layer, begin.get(index, [])) for index, layer in layers]
+    heads = ("#", "layer", "kind", "shape", "rms", "overlap", "rank", "centred", "gap", "isometry gap")
+    return _table((*heads, "gradient", "status"), rows, "layers")
+
+
+def _table(heads: Iterable[str], rows: Sequence[str], look: str = "plain") -> str:
+    cells = "".join(
+        f'<th class="n">{head}</th>' if head in _NUMERIC else f"<th>{head}</th>" for head in heads
+    )
+    body = f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<div class="scroll"><table class="{look}">{body}</table></div>'
+
+
+def _finding(finding: Mapping[str, Any]) -> str:
+    state = State(finding["state"])
+    severity = f", {Verdict(finding['severity']).lower()}" if state is State.FOUND else ""
+    where = "" if finding["layer"] is None else f"<code>{safe(finding['layer'])}</code>"
+    value = significant(finding["value"])
+    error = "" if finding["standard_error"] is None else f" ± {significant(finding['standard_error'])}"
+    unit = "" if finding["unit"] is None else f"<small>{safe(finding['unit'])}</small>"
+    sign = f'<span aria-hidden="true">{_STATE_SIGNS[state]}</span>'
+    return (
+        f'<tr class="{state.replace(" ", "-")}"><td class="state">{sign} {state}{severity}</td>'
+        f'<td class="check">{safe(finding["check"])}<small>{safe(finding["symptom"])}</small></td>'
+        f'<td>{safe(finding["reason"])}</td><td class="name">{where}</td>'
+        f'<td class="n">{value}{error}{unit}</td><td class="n">{significant(finding["threshold"])}</td></tr>'
+    )
+
+
+def _layer(index: int, layer: LayerRow, symptoms: Sequence[str]) -> str:
+    effective = metric(layer, "effective_rank")
+    cells = (
+        number(layer["rms"]),
+        fixed(metric(layer, "overlap")),
+        UNDEFINED if effective is None else f"{rank(effective)} / {possible_rank(layer)}",
+        rank(metric(layer, "centred_effective_rank")),
+        fixed(metric(layer, "gap")),
+        isometry_gap(layer),
+        number(layer["gradient_norm"]),
+    )
+    numbers = "".join(f"<td>{cell}</td>" for cell in cells)
+    status = f"<strong>◀ {safe(begins(symptoms))}</strong>" if symptoms else safe(layer["status"])
+    opening = '<tr class="first">' if symptoms else "<tr>"
+    # No class on the cells: 2000 rows of them would double the page; the style sheet counts columns.
+    return (
+        f"{opening}<td>{index + 1}</td><td>{safe(layer_name(layer))}</td>"
+        f"<td>{safe(layer['kind'])}</td><td>{shape(layer['shape'])}</td>{numbers}<td>{status}</td></tr>"
+    )

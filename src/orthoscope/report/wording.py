@@ -1,0 +1,91 @@
+"""How the values of a document read: numbers, shapes, names."""
+
+import unicodedata
+from collections.abc import Sequence
+
+from orthoscope.report.reading import Document, LayerRow, last_telling_layer, metric, possible_rank
+
+UNDEFINED = "–"
+# Could reorder the text around a name: https://trojansource.codes
+_BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def printable(text: object) -> str:
+    """Text that cannot steer a terminal or break an encoding: control characters and surrogates replaced."""
+    return "".join(
+        "\ufffd" if unicodedata.category(letter) in ("Cc", "Cs") or letter in _BIDIRECTIONAL else letter
+        for letter in str(text).replace("\n", " ")
+    )
+
+
+def number(value: float | None, decimals: int = 2) -> str:
+    """Fixed point for numbers of everyday size, `1.2e-9` for others, a dash for undefined ones."""
+    if value is None:
+        return UNDEFINED
+    size = abs(value)
+    if value != 0 and not 10 ** -(decimals + 1) <= size < 10_000:
+        digits, exponent = f"{value:.1e}".split("e")
+        return f"{digits}e{int(exponent)}"
+    return f"{value:.{decimals}f}" if size < 100 else f"{value:.0f}"
+
+
+def significant(value: float | None) -> str:
+    """Three digits, so that a value just beyond its limit does not read as the limit."""
+    return UNDEFINED if value is None else f"{value:.3g}"
+
+
+def fixed(value: float | None, decimals: int = 2) -> str:
+    """For numbers that live between -1 and 1, where 1e-16 is a zero; never `-0.00`."""
+    return UNDEFINED if value is None else f"{round(value, decimals) + 0.0:.{decimals}f}"
+
+
+def rank(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{value:.1f}" if value < 10 else f"{value:.0f}"
+
+
+def count(value: int) -> str:
+    """1234567 reads 1.23M."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= size:
+            return f"{value / size:.3g}{unit}" if value < 1000 * size else f"{value / size:.0f}{unit}"
+    return str(value)
+
+
+def shape(sizes: Sequence[int]) -> str:
+    return "×".join(str(size) for size in sizes) or "scalar"
+
+
+def layer_name(layer: LayerRow) -> str:
+    """The name, with the number of the call when the module had been called before."""
+    name = printable(layer["name"]) or "(model)"
+    return f"{name} (call {layer['call'] + 1})" if layer["call"] else name
+
+
+def isometry_gap(layer: LayerRow) -> str:
+    return "rank-deficient" if layer["rank_deficient"] else number(metric(layer, "isometry_gap"))
+
+
+def slope(document: Document) -> str:
+    """Slope ± standard error, or why there is none."""
+    value, error = document["slope"]["value"], document["slope"]["standard_error"]
+    if value is None:
+        return "not measured"
+    value_text = f"{'+' if value > 0 else ''}{fixed(value, 3)}"
+    return value_text if error is None else f"{value_text} ± {fixed(error, 3)}"
+
+
+def rank_at_end(document: Document) -> str:
+    """`1.5 of 100`: effective rank over the possible one where the gap was taken."""
+    layer = last_telling_layer(document)
+    value = None if layer is None else metric(layer, "effective_rank")
+    return UNDEFINED if layer is None or value is None else f"{value:.1f} of {possible_rank(layer)}"
+
+
+def begins(symptoms: Sequence[str]) -> str:
+    """What a layer's row says when findings name it."""
+    return ", ".join(symptoms) + " begins"
+
+
+def shortened(text: str, length: int) -> str:
+    """The end of a long name: `…mlp.fc2` says more than `model.bloc…`."""
+    return text if len(text) <= length else "…" + text[len(text) - length + 1 :]

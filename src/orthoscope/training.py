@@ -1,0 +1,140 @@
+"""The one training loop: any model, data, optimizer, schedule and loss, reproducible from a generator."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a callback sees after every optimizer step."""
+
+    number: int  # from 1
+    epoch: int  # from 1
+    loss: float  # of the batch the step was taken on, before it
+    model: nn.Module
+
+
+@dataclass
+class History:
+    """The losses of every step, and why the loop ended."""
+
+    losses: list[float] = field(default_factory=list)
+    stopped: str = ""  # "done", "diverged", "stalled" or what a callback returned
+
+    @property
+    def best(self) -> float:
+        """The smallest loss, infinity if no step was finite."""
+        return min((loss for loss in self.losses if math.isfinite(loss)), default=math.inf)
+
+    def final(self, over: int = 10) -> float:
+        """Mean of the last losses: one batch is too noisy to judge by. Infinite if training diverged."""
+        tail = self.losses[-over:]
+        finite = bool(tail) and self.stopped != "diverged" and all(math.isfinite(loss) for loss in tail)
+        return sum(tail) / len(tail) if finite else math.inf
+
+
+def minibatches(
+    inputs: Tensor, targets: Tensor, size: int, generator: torch.Generator | None = None
+) -> Callable[[], Iterator[tuple[Tensor, Tensor]]]:
+    """One epoch at a time, shuffled anew at each call; the last batch may be smaller. Shuffled on the CPU, for every device."""
+    if len(inputs) != len(targets):
+        raise ValueError(f"{len(inputs)} inputs and {len(targets)} targets do not pair up")
+    if size < 1:
+        raise ValueError(f"a batch needs at least one sample, got size {size}")
+
+    def epoch() -> Iterator[tuple[Tensor, Tensor]]:
+        order = torch.randperm(len(inputs), generator=generator).to(inputs.device)
+        for indices in order.split(size):
+            yield inputs[indices], targets[indices]
+
+    return epoch
+
+
+def train(
+    model: nn.Module,
+    epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]],
+    optimizer: Optimizer,
+    *,
+    steps: int,
+    loss: Loss = nn.functional.cross_entropy,
+    schedule: LRScheduler | None = None,
+    callback: Callable[[Step], str | None] | None = None,
+    patience: int | None = None,
+    clip: Callable[[nn.Module], None] | None = None,
+) -> History:
+    """Take `steps` optimizer steps, going through `epoch()` as often as that needs.
+
+    Stops early, and says so, when the loss is not finite ("diverged"), when it has not improved for
+    `patience` steps ("stalled"), or when `callback` returns a reason. `clip(model)` may change
+    gradients before a step. The model is left in the mode it came in.
+    """
+    history = History()
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    was_training = model.training
+    model.train()
+    try:
+        for number, (turn, inputs, targets) in enumerate(_steps(epoch, steps), start=1):
+            value = _step(model, inputs.to(device), targets.to(device), optimizer, loss, clip)
+            history.losses.append(value)
+            history.stopped = _reason_to_stop(history, patience)
+            if not history.stopped and callback is not None:
+                history.stopped = callback(Step(number, turn, value, model)) or ""
+            if history.stopped:
+                return history
+            if schedule is not None:
+                schedule.step()
+    finally:
+        model.train(was_training)
+    history.stopped = "done"
+    return history
+
+
+def _steps(epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]], steps: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    taken = turn = 0
+    while taken < steps:
+        turn += 1
+        before = taken
+        for inputs, targets in epoch():
+            if taken == steps:
+                return
+            taken += 1
+            yield turn, inputs, targets
+        if taken == before:
+            raise ValueError("the data is empty: an epoch gave no batch")
+
+
+def _step(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    optimizer: Optimizer,
+    loss: Loss,
+    clip: Callable[[nn.Module], None] | None,
+) -> float:
+    def closure() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        value = loss(model(inputs), targets)
+        value.backward()  # type: ignore[no-untyped-call]
+        if clip is not None:
+            clip(model)
+        return float(value.detach())
+
+    # A closure serves every optimizer, also those that evaluate the loss several times, as LBFGS does.
+    return float(optimizer.step(closure))
+
+
+def _reason_to_stop(history: History, patience: int | None) -> str:
+    if not math.isfinite(history.losses[-1]):
+        return "diverged"
+    recent = history.losses[-patience:] if patience else []
+    if patience and len(history.losses) > patience and min(recent) > history.best:
+        return "stalled"
+    return ""
