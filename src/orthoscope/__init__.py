@@ -19,7 +19,18 @@ _HOME = {
     "Symptom": "orthoscope.findings",
     "Verdict": "orthoscope.findings",
 }
-_MODULES = ("data", "diagnosis", "findings", "init", "linalg", "metrics", "models", "probe", "report", "training")
+_MODULES = (
+    "data",
+    "diagnosis",
+    "findings",
+    "init",
+    "linalg",
+    "metrics",
+    "models",
+    "probe",
+    "report",
+    "training",
+)
 
 __all__ = [
     "Diagnosis",

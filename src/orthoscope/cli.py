@@ -1,7 +1,6 @@
 """The command line: verbs only, each a call into the library. Nothing heavy is imported until a verb runs."""
 
 import contextlib
-import json as json_module
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from orthoscope.diagnosis.specimens import Specimen
 
 FOUND, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -112,3 +109,138 @@ def _diagnosed(
                     raise
                 note(f"orthoscope: {error}")
     return documents, failures
+
+
+def _show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
+    from rich.console import Console
+
+    from orthoscope import report
+
+    console = Console(stderr=to_stderr)
+    if len(documents) > 1:
+        console.print(report.gallery_table(documents))
+    elif documents:
+        console.print(report.terminal(documents[0]))
+
+
+def _refuse_unwritable(html: Path | None, json: str | None) -> None:
+    """Say now, not after minutes of work, that an output cannot be written."""
+    for path, suffix in ((html, ".html"), (json if json != "-" else None, ".json")):
+        if path is None:
+            continue
+        if Path(path).suffix != suffix:
+            raise ValueError(f"{str(path)!r} does not end in {suffix}: give a name that does")
+        if not os.access(Path(path).absolute().parent, os.W_OK):
+            raise ValueError(f"{str(path)!r} cannot be written: its folder is missing or closed to you")
+
+
+def _write(documents: list[dict[str, Any]], html: Path | None, json: str | None) -> None:
+    from orthoscope import report
+
+    if not documents:
+        return
+    for path in (html, json):
+        if path is not None and path != "-":
+            report.write(path, documents)
+            print(f"wrote {path}", file=sys.stderr)
+    if json == "-":
+        print(report.report_json(documents))
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[tuple[Callable[[float, str], None], Callable[[str], None]]]:
+    """A bar on standard error that leaves nothing behind: (share done, what is going on), and a way to say a line."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0)
+
+        def advance(share: float, what: str) -> None:
+            bar.update(task, completed=share, description=_plain(what))
+
+        yield advance, lambda line: console.print(_plain(line), highlight=False, soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    """Text that rich does not read as markup."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
+@data.default
+def list_data() -> int:
+    """List the datasets: what they are, whether they are here, and how they are fetched."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from orthoscope.data import available, data_directory
+
+    table = Table(
+        "name", "what", "samples", "shape", "classes", "here", "fetched from", box=None, header_style="bold"
+    )
+    for entry in available():
+        samples = " + ".join(f"{count} {split}" for split, count in entry.samples.items())
+        shape = "x".join(map(str, entry.shape))
+        here = "yes" if entry.present else f"no: orthoscope data get {entry.name}"
+        table.add_row(entry.name, entry.description, samples, shape, str(entry.classes), here, entry.source)
+    console = Console()
+    console.print(table)
+    console.print(_plain(f"data directory: {data_directory()}"), highlight=False, soft_wrap=True)
+    return 0
+
+
+@data.command
+def get(*names: str) -> int:
+    """Fetch datasets by name, check them, and keep them in the data directory.
+
+    Parameters
+    ----------
+    names
+        mnist, fashion-mnist, cifar10.
+    """
+    from orthoscope.data import available
+    from orthoscope.data import get as fetch
+
+    if not names:
+        raise ValueError(
+            f"no dataset was named: choose from {', '.join(entry.name for entry in available())}"
+        )
+    for name in names:
+        with _progress() as (advance, _):
+
+            def progress(
+                done: int, total: int, what: str, advance: Callable[[float, str], None] = advance
+            ) -> None:
+                advance(done / total if total else 0.0, what)
+
+            folder = fetch(name, progress=progress)
+        print(f"{name}: {folder}")
+    return 0
+
+
+def main() -> None:
+    """Run a verb; whatever the user got wrong is one sentence on standard error and exit code 2."""
+    try:
+        code = app(exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        code = _complain(" ".join(str(error).split()) + " (see orthoscope --help)")
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except (ValueError, OSError) as error:
+        if "--traceback" in sys.argv:
+            raise
+        code = _complain(str(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(sentence: str) -> int:
+    print(f"orthoscope: {sentence}", file=sys.stderr)
+    return BAD_INPUT
+
+
+if __name__ == "__main__":
+    main()

@@ -97,7 +97,9 @@ def train(
     return history
 
 
-def _steps(epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]], steps: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+def _steps(
+    epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]], steps: int
+) -> Iterator[tuple[int, Tensor, Tensor]]:
     taken = turn = 0
     while taken < steps:
         turn += 1

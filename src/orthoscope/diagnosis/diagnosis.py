@@ -85,7 +85,9 @@ class Diagnosis:
         if found:
             return "; ".join(dict.fromkeys(finding.reason for finding in found))
         unchecked = [f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED]
-        return "samples stay apart and gradients stay even" + (f" (not checked: {'; '.join(unchecked)})" if unchecked else "")
+        return "samples stay apart and gradients stay even" + (
+            f" (not checked: {'; '.join(unchecked)})" if unchecked else ""
+        )
 
     def document(self) -> dict[str, Any]:
         """Everything as plain data, in the versioned schema."""

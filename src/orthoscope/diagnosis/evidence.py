@@ -69,7 +69,10 @@ def gradient_growth(recording: Recording) -> Evidence:
 
     def begins(limit: float) -> str | None:
         sign = math.copysign(1, limit)
-        return next((layer.name for layer, norm in toward_input if sign * (norm - last) > abs(limit)), profile.layers[0].name)
+        return next(
+            (layer.name for layer, norm in toward_input if sign * (norm - last) > abs(limit)),
+            profile.layers[0].name,
+        )
 
     error = profile.standard_error * (len(profile.layers) - 1)
     return Evidence(profile.growth, begins, standard_error=error)
@@ -89,7 +92,9 @@ def underflown_layers(recording: Recording) -> Evidence:
 
     A zero between layers that do get one is a branch that starts closed, not a vanished gradient.
     """
-    seen = [layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None]
+    seen = [
+        layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None
+    ]
     if not recording.gradient_source or not any(layer.gradient_norm for layer in seen):
         raise NotChecked("no gradient arrives at any weight layer")
     starved = []
@@ -122,28 +127,34 @@ def dead_layers(recording: Recording) -> Evidence:
 
 
 def sample_rank(recording: Recording) -> Evidence:
-    """Share of the possible directions that samples still use around their mean, toward the end of the network."""
+    """Share of the possible directions that samples still use, toward the end of the network."""
     return _persistent(recording, lambda layer: _rank_share(layer.sample_view, layer.capacity), "samples")
 
 
 def token_rank(recording: Recording) -> Evidence:
-    """The same for the tokens within a sequence: attention can merge them while samples stay apart."""
+    """The same for the tokens of a sequence."""
     return _persistent(recording, _token_rank_share, "tokens")
 
 
-def sample_variation(recording: Recording) -> Evidence:
-    """Decades of energy that samples still have around their mean, log10(1 - mean energy), toward the end."""
-    return _persistent(recording, lambda layer: _variation(layer.sample_view), "samples")
+def sample_angles(recording: Recording) -> Evidence:
+    """1 minus the mean cosine of two samples, toward the end of the network: 0 when all point one way."""
+    return _persistent(recording, lambda layer: _spread(layer.sample_view), "samples")
+
+
+def token_angles(recording: Recording) -> Evidence:
+    """The same for two tokens of a sequence: attention can merge them while samples stay apart."""
+    return _persistent(recording, lambda layer: _spread(layer.token_view), "tokens")
 
 
 def input_variation(recording: Recording) -> Evidence:
-    """Decades of energy that the input samples have around their mean."""
+    """Share of the input's energy that is around its mean: 0 when all samples are the same."""
     _several_samples(recording)
-    return Evidence(_variation(recording.input.sample_view) or -math.inf, lambda limit: "input")
+    view = recording.input.sample_view
+    return Evidence(0.0 if view is None else max(0.0, 1 - view.mean_energy), lambda limit: "input")
 
 
 def input_rank(recording: Recording) -> Evidence:
-    """Share of the possible directions that the input samples use around their mean."""
+    """Share of the possible directions that the input samples use."""
     _several_samples(recording)
     if not recording.input.kind.startswith(("float", "bfloat")):
         raise NotChecked("the input is not of real numbers: ids have no directions")
@@ -159,24 +170,21 @@ def _several_samples(recording: Recording) -> None:
 
 
 def _rank_share(view: Representation | None, capacity: int) -> float | None:
-    """(effective rank - 1)/(capacity - 1) of the centred batch: 0 for one direction, 1 for all that are possible."""
-    if view is None or capacity < _FEWEST_DIRECTIONS or math.isnan(view.centred_effective_rank):
+    """(effective rank - 1)/(capacity - 1): 0 for one direction, 1 for all that are possible."""
+    if view is None or capacity < _FEWEST_DIRECTIONS or math.isnan(view.effective_rank):
         return None
-    return (view.centred_effective_rank - 1) / (capacity - 1)
+    return (view.effective_rank - 1) / (capacity - 1)
 
 
 def _token_rank_share(layer: Layer) -> float | None:
     if layer.token_view is None:
         return None
     tokens = min(layer.shape[1] if layer.shape[0] == layer.samples else layer.shape[0], 64)
-    return _rank_share(layer.token_view, min(tokens - 1, layer.shape[-1]))
+    return _rank_share(layer.token_view, min(tokens, layer.shape[-1]))
 
 
-def _variation(view: Representation | None) -> float | None:
-    if view is None:
-        return None
-    around_mean = 1 - view.mean_energy
-    return math.log10(around_mean) if around_mean > 0 else -math.inf
+def _spread(view: Representation | None) -> float | None:
+    return None if view is None or math.isnan(view.overlap) else 1 - view.overlap
 
 
 def _persistent(recording: Recording, value: Callable[[Layer], float | None], what: str) -> Evidence:

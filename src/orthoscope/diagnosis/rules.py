@@ -29,8 +29,8 @@ class Rule:
 # Where the limits come from: docs/method.md. Growth is in e-folds: ln 100 and ln 1000.
 RULES: tuple[Rule, ...] = (
     Rule(
-        "input varies", Symptom.DEGENERATE_INPUT, ev.input_variation, "log10 of energy around the mean", -6, -12,
-        "the samples of the batch are all but equal: only 10^{value:.1f} of their energy is around the mean",
+        "input varies", Symptom.DEGENERATE_INPUT, ev.input_variation, "share of energy around the mean", 1e-6, 1e-12,
+        "the samples of the batch are all but equal: {value:.1g} of their energy is around the mean",
         "the samples of the batch differ", low_is_bad=True,
     ),
     Rule(
@@ -54,19 +54,24 @@ RULES: tuple[Rule, ...] = (
         "no layer is dead",
     ),
     Rule(
-        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of possible directions", 0.04, 0.025,
-        "from {layer} on samples differ in few directions: {value:.1%} of those possible are left at the end",
-        "samples still use {value:.0%} of the possible directions at the end", low_is_bad=True,
+        "sample angles", Symptom.COLLAPSE, ev.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
+        "samples collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
+        "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
     ),
     Rule(
-        "sample variation", Symptom.COLLAPSE, ev.sample_variation, "log10 of energy around the mean", -3, -5,
-        "from {layer} on samples are all but equal: 10^{value:.1f} of their energy is left around the mean",
-        "samples keep 10^{value:.1f} of their energy around the mean", low_is_bad=True,
+        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of possible directions", 0.05, 0.018,
+        "samples collapse from {layer} on: {value:.1%} of the directions they could have are left at the end",
+        "samples use {value:.0%} of the directions they could have at the end", low_is_bad=True,
     ),
     Rule(
-        "token rank", Symptom.COLLAPSE, ev.token_rank, "share of possible directions", 0.04, 0.025,
-        "from {layer} on the tokens of a sequence differ in few directions: {value:.1%} of those possible are left",
-        "tokens still use {value:.0%} of the possible directions at the end", low_is_bad=True,
+        "token angles", Symptom.COLLAPSE, ev.token_angles, "1 - mean cosine", 3e-3, 1e-3,
+        "the tokens of a sequence collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
+        "tokens point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+    ),
+    Rule(
+        "token rank", Symptom.COLLAPSE, ev.token_rank, "share of possible directions", 0.05, 0.018,
+        "the tokens of a sequence collapse from {layer} on: {value:.1%} of the directions they could have are left at the end",
+        "tokens use {value:.0%} of the directions they could have at the end", low_is_bad=True,
     ),
     Rule(
         "gradient growth", Symptom.EXPLODE, ev.gradient_growth, "e-folds from output to input",

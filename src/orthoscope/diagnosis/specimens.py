@@ -19,7 +19,7 @@ class Specimen:
     title: str = ""
     samples: int = 64
     batch: str | None = None  # where the batch comes from; None: made up to fit
-    unit_variance: bool = False  # LSUV: every layer rescaled until its output has variance 1
+    unit_variance: bool = False  # every layer's weight and bias rescaled until its output has variance 1
 
     def diagnose(
         self, seed: int = 0, batch_statistics: bool = True, progress: Callable[[str, int], None] | None = None
@@ -36,7 +36,7 @@ class Specimen:
         expected = 2 * sum(1 for _ in model.modules())
         try:
             if self.unit_variance:
-                lsuv_(model, batch)
+                lsuv_(model, batch, tolerance=0.0, start=None)
             return diagnose(
                 model,
                 batch,

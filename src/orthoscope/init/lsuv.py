@@ -17,20 +17,23 @@ def lsuv_(
     batch: Any,
     tolerance: float = 0.01,
     generator: torch.Generator | None = None,
+    start: str | None = "orthogonal",
 ) -> dict[str, float]:
     r"""Orthogonal weights, then layer by layer in forward order, each scaled until its output varies by 1.
 
     $$ W_\ell \leftarrow W_\ell / \sqrt{\operatorname{Var}(W_\ell h_{\ell-1})} $$
 
-    One pass is enough: a layer without bias is linear in its weight, so its rescaled output is known
-    without a second pass and is what the next layer gets to see. A layer whose variance is already
+    One pass is enough: a layer is linear in its weight and bias, so its rescaled output is known
+    without a second pass and is what the next layer gets to see. `start=None` keeps the weights and
+    biases the model came with and only scales them. A layer whose variance is already
     within `tolerance` of 1 is left as it is (published: 0.1). A layer that is called more than once is
     scaled for its first call. Returns, by layer, the standard deviation that was divided out.
 
     The peer to compare with: it sees variance only, and variance cannot see samples collapse.
     """
     layers = weight_layers(model)
-    initialise_(model, "orthogonal", generator=generator)
+    if start is not None:
+        initialise_(model, start, generator=generator)
     scales: dict[str, float] = {}
     call = as_call(model, batch)
     with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
@@ -39,7 +42,11 @@ def lsuv_(
         model(*call.args, **call.kwargs)
     for name, layer in layers:
         if scales.get(name, 1.0) != 1.0:
+            bias = layer.bias
             fill_(layer, weight_blocks(layer) / scales[name])
+            if bias is not None:
+                with torch.no_grad():
+                    bias /= scales[name]
     return scales
 
 

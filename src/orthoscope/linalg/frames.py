@@ -26,7 +26,8 @@ def sample_frame(
     for start in range(0, units, block):
         columns = hidden[..., start : start + block].double()
         joined = columns if frame is None else torch.cat([frame, columns], dim=-1)
-        frame = torch.linalg.qr(joined.mT, mode="r").R.mT
+        # Q is only needed, and only computed, for a gradient.
+        frame = torch.linalg.qr(joined.mT, mode="reduced" if joined.requires_grad else "r").R.mT
     assert frame is not None, "a representation has at least one unit"
     missing = samples - frame.shape[-1]
     return torch.nn.functional.pad(frame, (0, missing)) if missing else frame
@@ -43,6 +44,6 @@ def contrasts(hidden: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*
     samples = hidden.shape[-2]
     order = torch.arange(1, samples, dtype=torch.float64, device=hidden.device)
     basis = torch.tril(torch.ones(samples - 1, samples, dtype=torch.float64, device=hidden.device))
-    basis[:, 1:] -= torch.diag(order + 1)
+    basis[:, 1:] -= torch.diag(order)
     basis /= (order * (order + 1)).sqrt().unsqueeze(-1)
     return basis @ hidden.double()

@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def weight_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "out fan_in"]:
+def weight_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "rows fan_in"]:
     """A weight as `(out, in)`: a convolution is `(out, in·k·k)`, one flattened filter a row; a vector is one row.
 
     This is the matrix of one output position. It is not the matrix of the whole convolution as a

@@ -33,7 +33,9 @@ def explosion_rate(log_norms: LogNorms, gap: int = 10) -> Float[Tensor, "*batch 
     """
     layers = log_norms.shape[-1]
     if not 1 <= gap < layers:
-        raise ValueError(f"a gap of {gap} layers needs more than {gap} layers, got {layers}: choose 1 to {layers - 1}")
+        raise ValueError(
+            f"a gap of {gap} layers needs more than {gap} layers, got {layers}: choose 1 to {layers - 1}"
+        )
     return (log_norms[..., :-gap] - log_norms[..., gap:]).double() / gap
 
 

@@ -53,10 +53,14 @@ def overlap(gram: Gram, absolute: bool = False) -> Scalar:
 
 
 def potential(gram: Gram) -> Scalar:
-    r"""$\max |c|/(1-|c|)$ over pairs; nan without a pair."""
+    r"""$\max |c|/(1-|c|)$ over pairs; nan without a pair, infinite for parallel samples.
+
+    A cosine is known to a few units of rounding: what is closer to 1 than that is 1.
+    """
     values, pairs = cosines(gram)
     worst = (values.abs() * pairs).amax((-2, -1))
-    return torch.where(pairs.any(-1).any(-1), worst / (1 - worst), torch.nan)
+    apart = torch.where(1 - worst > 16 * torch.finfo(worst.dtype).eps, 1 - worst, 0.0)
+    return torch.where(pairs.any(-1).any(-1), worst / apart, torch.nan)
 
 
 def mean_share(gram: Gram) -> Scalar:

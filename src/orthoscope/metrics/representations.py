@@ -120,7 +120,7 @@ def effective_rank(hidden: Hidden, centred: bool = False) -> Scalar:
     return entropy_rank(singular_values(_rows(hidden, centred)))
 
 
-def _rows(hidden: Hidden, centred: bool) -> Hidden:
+def _rows(hidden: Hidden, centred: bool) -> Float[Tensor, "*batch rows units"]:
     """The samples in float64, at a scale where no square overflows or vanishes."""
     rows = hidden.double()
     largest = rows.detach().abs().amax((-2, -1), keepdim=True)

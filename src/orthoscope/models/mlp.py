@@ -14,7 +14,7 @@ class MLP(nn.Module):
     """`depth` hidden layers (linear, norm, activation) of `width` units, and a linear head.
 
     `gain` shapes the activation, φ(gain·x)/gain; `weight_gain` multiplies the weights of `init`, in the
-    head too. `out_features=None` leaves the head out. With `residual`, every hidden layer that keeps the
+    head too; `bias_std` draws Gaussian biases, which are zero otherwise. `out_features=None` leaves the head out. With `residual`, every hidden layer that keeps the
     width adds `residual_scale` times its block to its input. Modules are named `layers.7.linear`,
     `layers.7.norm`, `layers.7.activation` (with `residual`: `layers.7.branch.linear` and so on) and `head`.
     """
@@ -35,6 +35,7 @@ class MLP(nn.Module):
         gain: float = 1.0,
         weight_gain: float = 1.0,
         bias: bool = False,
+        bias_std: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -49,6 +50,15 @@ class MLP(nn.Module):
             self.layers.append(hidden)
         self.head = None if out_features is None else linear(width, out_features, bias)
         initialise_(self, init, weight_gain, generator)
+        if bias_std:
+            self._draw_biases(bias_std, generator)
+
+    def _draw_biases(self, std: float, generator: torch.Generator | None) -> None:
+        biases = [parameter for name, parameter in self.named_parameters() if name.endswith("bias")]
+        if not biases:
+            raise ValueError(f"bias_std={std} needs biases: build with bias=True")
+        for parameter in biases:
+            nn.init.normal_(parameter, std=std, generator=generator)
 
     def forward(self, inputs: Float[Tensor, "samples *shape"]) -> Float[Tensor, "samples out"]:
         flat = inputs.flatten(start_dim=1)

@@ -53,8 +53,8 @@ class Layer:
 
     @property
     def capacity(self) -> int:
-        """Most directions that samples can differ in here: at most one fewer than there are, at most the units."""
-        return min(self.samples - 1, self.units)
+        """Most directions that the samples can have here: as many as there are of them, at most the units."""
+        return min(self.samples, self.units)
 
     @property
     def rank_deficient(self) -> bool:

@@ -7,7 +7,6 @@ from torch import nn
 from torch.nn.utils.parametrize import ParametrizationList
 
 
-
 def unwrapped(model: nn.Module) -> nn.Module:
     """The model inside `torch.compile`, `DataParallel` and `DistributedDataParallel`."""
     while True:

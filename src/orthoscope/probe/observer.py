@@ -124,7 +124,8 @@ class Observer:
             units=hidden.shape[1],
             frame=frame,
             token_frames=sequences,
-            input_is_constant=suspect and (first is None or not differs_over_samples(first.detach(), self.samples)),
+            input_is_constant=suspect
+            and (first is None or not differs_over_samples(first.detach(), self.samples)),
             input_is_zero=first is not None and not bool(first.detach().any()),
         )
 
@@ -190,5 +191,7 @@ def _scales(module: nn.Module) -> list[nn.Parameter]:
 
 def _norm(gradient: Tensor) -> Tensor:
     """Frobenius norm in float64: in float32 the square of 1e-23 is zero."""
-    gradient = getattr(gradient, "full_tensor", lambda: gradient)()  # a sharded DTensor's norm is of the whole
+    gradient = getattr(
+        gradient, "full_tensor", lambda: gradient
+    )()  # a sharded DTensor's norm is of the whole
     return torch.linalg.vector_norm(gradient.detach().double())

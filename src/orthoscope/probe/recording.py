@@ -94,7 +94,10 @@ def _backward(observer: Observer, output: Any, call: Call, loss: Loss | None, se
     head_input = None if tensor is None else observer.head_input(tensor)
     source = "a random unit direction at the output"
     if head_input is not None:
-        tensor, source = head_input, "a random unit direction at the input of the head, whose weight is zero by design"
+        tensor, source = (
+            head_input,
+            "a random unit direction at the input of the head, whose weight is zero by design",
+        )
     elif loss is not None:
         tensor, source = _loss_value(loss, output, call.target), "the loss"
     if tensor is None or not tensor.requires_grad:
@@ -112,8 +115,12 @@ def _loss_value(loss: Loss, output: Any, target: Any) -> Tensor:
         target = target.to(device)
     value = loss(output) if target is None else loss(output, target)
     if not isinstance(value, Tensor) or value.numel() != 1:
-        shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(f"the loss must be one number in a tensor, got {shape}: reduce it, for example by its mean")
+        shape = (
+            f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        )
+        raise ValueError(
+            f"the loss must be one number in a tensor, got {shape}: reduce it, for example by its mean"
+        )
     return value
 
 
@@ -134,9 +141,13 @@ def _device(model: nn.Module) -> torch.device:
 def _refuse_lazy(model: nn.Module) -> None:
     for name, parameter in (*model.named_parameters(), *model.named_buffers()):
         if torch.nn.parameter.is_lazy(parameter):
-            raise ValueError(f"{name} is not initialised yet: run the lazy model once on a batch, then diagnose it")
+            raise ValueError(
+                f"{name} is not initialised yet: run the lazy model once on a batch, then diagnose it"
+            )
         if parameter.is_meta:
-            raise ValueError(f"{name} is on the meta device and has no values: materialise the model, then diagnose it")
+            raise ValueError(
+                f"{name} is on the meta device and has no values: materialise the model, then diagnose it"
+            )
 
 
 def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str, str]:
@@ -147,5 +158,9 @@ def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str,
         if name in seen or (not name and not observer.unusable.get(name)):
             continue
         scripted = "a scripted module takes no hooks" if isinstance(module, torch.jit.ScriptModule) else None
-        missing[name] = observer.unusable.get(name) or scripted or "never called: its parent uses it directly, or not at all"
+        missing[name] = (
+            observer.unusable.get(name)
+            or scripted
+            or "never called: its parent uses it directly, or not at all"
+        )
     return missing

@@ -83,7 +83,9 @@ def _refill(container: Any, content: Any) -> None:
 def _random_state(model: nn.Module) -> Iterator[None]:
     """Python's, NumPy's and torch's generators, the latter on the CPU and on every device the model lives on."""
     python, numpy = random.getstate(), np.random.get_state()
-    devices = {p.device for p in (*model.parameters(), *model.buffers()) if p.device.type not in ("cpu", "meta")}
+    devices = {
+        p.device for p in (*model.parameters(), *model.buffers()) if p.device.type not in ("cpu", "meta")
+    }
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=()))
         for device_type in {device.type for device in devices}:

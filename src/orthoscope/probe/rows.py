@@ -54,7 +54,9 @@ def input_layer(call: Call, max_samples: int) -> Layer:
     """The batch itself as a row, so that a degenerate input is not blamed on the network."""
     tensor = next(tensors_in((call.args, call.kwargs)))
     # Token ids are names, not magnitudes: all that can be asked of them is whether they differ.
-    values = tensor.detach().double() if not tensor.is_complex() else torch.view_as_real(tensor.detach()).double()
+    values = (
+        tensor.detach().double() if not tensor.is_complex() else torch.view_as_real(tensor.detach()).double()
+    )
     hidden = sample_view(values, call.samples)
     assert hidden is not None, "the batch counts its own samples"
     frame = sample_frame(hidden[spread(call.samples, max_samples)])

@@ -4,30 +4,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from orthoscope.report.reading import Number
 from orthoscope.report.scales import Scale, tick_label
 from orthoscope.report.wording import shortened
 
 WIDTH, HEIGHT = 340, 220
 LEFT, RIGHT, TOP, BOTTOM = 44, 328, 40, 186
-_LETTER = 6.2  # pixels a letter takes at the size of labels, about
+_LETTER = 6.6  # pixels a letter takes at the size of labels, about
 
 
 @dataclass(frozen=True)
 class Line:
     """Values along x, None where undefined; `look` is a class of the style sheet."""
 
-    x: Sequence[float]
-    y: Sequence[float | None]
+    x: Sequence[Number]
+    y: Sequence[Number | None]
     look: str
     name: str = ""
 
 
 @dataclass(frozen=True)
 class Marker:
-    """A vertical line with words."""
+    """A vertical line with what begins there and the name of the place."""
 
-    x: float
+    x: Number
     words: str
+    name: str
 
 
 def chart(title: str, across: Scale, up: Scale, lines: Sequence[Line], marker: Marker | None) -> str:
@@ -44,18 +46,18 @@ def chart(title: str, across: Scale, up: Scale, lines: Sequence[Line], marker: M
     )
 
 
-def words(x: float, y: float, content: str, look: str = "", anchor: str = "start") -> str:
+def words(x: Number, y: Number, content: str, look: str = "", anchor: str = "start") -> str:
     """A piece of text; whatever it holds is escaped."""
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}" text-anchor="{anchor}">{escape(content)}</text>'
 
 
-def rule(x1: float, y1: float, x2: float, y2: float, look: str) -> str:
+def rule(x1: Number, y1: Number, x2: Number, y2: Number, look: str) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{look}"/>'
 
 
-def segments(points: Sequence[tuple[float | None, float | None]]) -> list[list[tuple[float, float]]]:
+def segments(points: Sequence[tuple[Number | None, Number | None]]) -> list[list[tuple[Number, Number]]]:
     """Runs of defined points: an undefined one leaves a gap."""
-    runs: list[list[tuple[float, float]]] = [[]]
+    runs: list[list[tuple[Number, Number]]] = [[]]
     for x, y in points:
         if x is not None and y is not None:
             runs[-1].append((x, y))
@@ -106,7 +108,8 @@ def _marker(marker: Marker, across: Scale) -> str:
     x = across(marker.x)
     if x is None:
         return ""
-    label = shortened(marker.words, 26)
+    letters = int((max(RIGHT - x, x - LEFT) - 6) / _LETTER)
+    label = f"{marker.words} {shortened(marker.name, letters - len(marker.words) - 1)}"
     # On the side with more room, so that the label stays within the frame.
     anchor, shift = ("start", 6) if x < (LEFT + RIGHT) / 2 else ("end", -6)
     triangle = f'<path d="M{x - 4:.1f},{TOP - 16} h8 l-4,7 z" class="marker-head"/>'

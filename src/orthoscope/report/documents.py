@@ -19,7 +19,7 @@ def report_json(documents: list[Document]) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a report and of a single diagnosis; their `schema` field tells them apart."""
+    """The JSON Schema (2020-12) of a report and of a single diagnosis, told apart by their `schema` field."""
     content = resources.files(__package__).joinpath("schema.json").read_text("utf-8")
     loaded: dict[str, Any] = json.loads(content)
     return loaded

@@ -1,10 +1,10 @@
 """The table of layers in a terminal, folded to a screen, as wide as the console allows."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
@@ -20,11 +20,12 @@ from orthoscope.report.wording import (
     printable,
     rank,
     shape,
+    shortened,
 )
 
 _WIDE = 104  # columns from which the kind and shape of a layer fit too
-_NUMBERS = 65  # columns that the numbers and the status take with a gap of one; a wide table has gaps of two
-_KIND = 26
+_NUMBERS = ("rms", "cos", "rank", "c.rank", "gap", "isometry", "|grad|")
+_SHORTEST_NAME, _LONGEST_NAME, _LONGEST_KIND, _LONGEST_STATUS = 15, 44, 26, 15
 
 
 @dataclass(frozen=True)
@@ -33,39 +34,47 @@ class LayerTable:
 
     document: Document
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
         wide = options.max_width >= _WIDE
-        # The name gets what is left: at least 12, or nothing can be recognised.
-        name_width = min(44, max(12, options.max_width - _NUMBERS - _KIND * wide))
         layers, begin = self.document["layers"], marks(self.document)
-        table = _empty_table(wide, name_width)
-        for row in folded(layers, begin):
+        rows = folded(layers, begin)
+        headings = [*(["kind, shape"] if wide else []), *_NUMBERS, "status"]
+        cells = {row: _cells(layers[row], begin.get(row, []), wide) for row in rows if isinstance(row, int)}
+        name_width = _name_width(options.max_width, [headings, *cells.values()], gap=1 + wide)
+        table = _empty_table(headings, name_width, wide)
+        for row in rows:
             if isinstance(row, Fold):
                 table.add_row(Text(f"… ({len(row)} folded)", "dim"))
                 continue
             arrow = "→ " if row == first_sick(self.document) else "  "
-            name = arrow + _end_of(layer_name(layers[row]), name_width - 2)
-            cells = [name, *([_kind(layers[row])] if wide else []), *_numbers(layers[row])]
-            status = begins(begin[row]) if row in begin else printable(layers[row]["status"])
-            table.add_row(
-                *(Text(cell) for cell in cells), Text(status), style="bold" if row in begin else None
-            )
+            name = arrow + shortened(layer_name(layers[row]), name_width - 2)
+            table.add_row(Text(name), *map(Text, cells[row]), style="bold" if row in begin else None)
         yield table
 
 
-def _empty_table(wide: bool, name_width: int) -> Table:
+def _name_width(width: int, rows: Sequence[Sequence[str]], gap: int) -> int:
+    """The name gets what the other columns leave."""
+    widest = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    taken = sum(widest[:-1]) + min(widest[-1], _LONGEST_STATUS) + gap * len(widest)
+    return min(_LONGEST_NAME, max(_SHORTEST_NAME, width - taken))
+
+
+def _empty_table(headings: Sequence[str], name_width: int, wide: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1 if wide else 0, 0, 0))
     table.add_column("  layer", width=name_width, no_wrap=True)
-    if wide:
-        table.add_column("kind, shape", max_width=_KIND, no_wrap=True, overflow="ellipsis")
-    for heading in ("rms", "cos", "rank", "c.rank", "gap", "isometry", "|grad|"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("status", min_width=8)
+    for heading in headings[:-1]:
+        table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=True)
+    table.add_column(headings[-1], min_width=8)
     return table
 
 
+def _cells(layer: LayerRow, symptoms: Sequence[str], wide: bool) -> list[str]:
+    status = begins(symptoms) if symptoms else printable(layer["status"])
+    return [*([_kind(layer)] if wide else []), *_numbers(layer), status]
+
+
 def _kind(layer: LayerRow) -> str:
-    return f"{printable(layer['kind'])} {shape(layer['shape'])}"
+    return shortened(f"{printable(layer['kind'])} {shape(layer['shape'])}", _LONGEST_KIND)
 
 
 def _numbers(layer: LayerRow) -> list[str]:
@@ -79,12 +88,3 @@ def _numbers(layer: LayerRow) -> list[str]:
         isometry_gap(layer),
         number(layer["gradient_norm"]),
     ]
-
-
-def _end_of(name: str, cells: int) -> str:
-    """The end of a name in so many cells; the end says more than the beginning."""
-    if cell_len(name) <= cells:
-        return name
-    while name and cell_len(name) > cells - 1:
-        name = name[1:]
-    return "…" + name

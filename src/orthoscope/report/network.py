@@ -7,7 +7,17 @@ from orthoscope.report.plane import look, plane, plane_legend, unplaced
 from orthoscope.report.profiles import profiles
 from orthoscope.report.reading import Document, first_sick, marks
 from orthoscope.report.tables import findings_table, layers_table, safe, verdict_sign
-from orthoscope.report.wording import begins, count, fixed, layer_name, rank_at_end, shape, slope
+from orthoscope.report.wording import (
+    LONGEST_TITLE,
+    begins,
+    count,
+    fixed,
+    layer_name,
+    rank_at_end,
+    shape,
+    shortened,
+    slope,
+)
 
 _HOW_TO_READ = """<div class="reading"><h4>How to read</h4>
 <p>Left is the input, right the output. The strong line joins layers with weights; the faint one passes
@@ -37,7 +47,11 @@ A dash is an undefined number.</p>"""
 def network(documents: Sequence[Document], index: int) -> str:
     """Everything about one network of a report."""
     document = documents[index]
-    heading = f"<h2>{index + 1}. {safe(document['name'])}</h2>" if len(documents) > 1 else ""
+    heading = (
+        f"<h2>{index + 1}. {safe(shortened(document['name'], LONGEST_TITLE))}</h2>"
+        if len(documents) > 1
+        else ""
+    )
     return (
         f'<section class="network" id="network-{index + 1}">{heading}{_banner(document)}{_facts(document)}'
         f"{_profiles(document)}<h3>Trainability plane</h3>{_plane(documents, index)}"

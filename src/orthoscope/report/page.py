@@ -10,6 +10,7 @@ from orthoscope.report.network import network
 from orthoscope.report.plane import plane, plane_legend, unplaced
 from orthoscope.report.reading import Document
 from orthoscope.report.tables import overview, safe
+from orthoscope.report.wording import LONGEST_TITLE, shortened
 
 # Nothing may be loaded, whatever a document holds: escaping is the first lock, this the second.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -42,7 +43,7 @@ def notebook(document: Document) -> str:
 
 def _title(documents: Sequence[Document]) -> str:
     if len(documents) == 1:
-        return safe(documents[0]["name"]) or "a network without a name"
+        return safe(shortened(documents[0]["name"], LONGEST_TITLE)) or "a network without a name"
     counts = Counter(document["verdict"] for document in documents)
     parts = [f"{counts[verdict]} {verdict.lower()}" for verdict in reversed(Verdict) if counts[verdict]]
     return f"{len(documents)} networks" + (f": {', '.join(parts)}" if parts else "")

@@ -1,30 +1,30 @@
 """The trainability plane: orthogonality gap across, log-gradient slope up; a network trains near (0, 0)."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orthoscope.findings import Verdict
 from orthoscope.report.charts import rule, words
-from orthoscope.report.reading import Document
+from orthoscope.report.labels import Box, place
+from orthoscope.report.reading import Document, Number
 from orthoscope.report.scales import Scale, tick_label
 from orthoscope.report.wording import printable, shortened
 
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 620, 24, 340
-_LINE = 14  # pixels between two labels
-_MOST_NAMES = 16  # beyond this, numbers only; the overview table says which is which
+_MOST_NAMES = 12  # beyond this, numbers only; the overview table says which is which
+_LONGEST_NAME = 30
 _SMALLEST_SLOPE = 0.1  # half height of the axis when every network is flatter: noise must not look steep
 _LOOKS = {Verdict.HEALTHY: "healthy", Verdict.AT_RISK: "at-risk", Verdict.SICK: "sick"}
 
 
 @dataclass(frozen=True)
 class _Point:
-    number: int
+    index: int
     label: str
-    x: float
-    y: float
-    error: float  # pixels
+    x: Number
+    y: Number
+    error: Number  # pixels
     look: str
 
 
@@ -33,7 +33,7 @@ def look(document: Document) -> str:
     return _LOOKS[Verdict(document["verdict"])]
 
 
-def symbol(look: str, x: float, y: float, size: float = 6) -> str:
+def symbol(look: str, x: Number, y: Number, size: Number = 6) -> str:
     """Circle, triangle or square: a verdict must be told without colour."""
     if look == "healthy":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}" class="{look}"/>'
@@ -50,8 +50,8 @@ def plane(documents: Sequence[Document], chosen: int | None = None) -> str:
     up = Scale(-_extent(documents), _extent(documents), _BOTTOM, _TOP)
     points = _points(documents, across, up, chosen)
     body = [_frame(across, up)]
-    body += [_point(point, faded=chosen is not None and point.number != chosen + 1) for point in points]
-    body += [_label(point, y, alone=len(documents) == 1) for point, y in _spread(points)]
+    body += [_point(point, faded=chosen is not None and point.index != chosen) for point in points]
+    body.append(_labels(points))
     return (
         f'<svg class="plane" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'aria-label="trainability plane with {len(points)} networks">{"".join(body)}</svg>'
@@ -76,7 +76,7 @@ def _placeable(document: Document) -> bool:
     return document["gap"] is not None and document["slope"]["value"] is not None
 
 
-def _extent(documents: Sequence[Document]) -> float:
+def _extent(documents: Sequence[Document]) -> Number:
     """Half the height of the axis: a little beyond the steepest network and its error, and symmetric."""
     slopes = [document["slope"] for document in documents if _placeable(document)]
     steepest = max((abs(slope["value"]) + (slope["standard_error"] or 0) for slope in slopes), default=0)
@@ -91,11 +91,19 @@ def _points(documents: Sequence[Document], across: Scale, up: Scale, chosen: int
         y = up(document["slope"]["value"])
         if x is None or y is None:
             continue
-        named = len(documents) <= _MOST_NAMES or index == chosen
-        label = shortened(printable(document["name"]), 34) if named else ""
         error = (document["slope"]["standard_error"] or 0) * (_BOTTOM - _TOP) / (up.high - up.low)
-        points.append(_Point(index + 1, label, x, y, error, look(document)))
+        points.append(_Point(index, _name(documents, index, chosen), x, y, error, look(document)))
     return points
+
+
+def _name(documents: Sequence[Document], index: int, chosen: int | None) -> str:
+    """Number and name; of many networks the number alone, and around a chosen one nothing."""
+    name = shortened(printable(documents[index]["name"]), _LONGEST_NAME)
+    if len(documents) == 1:
+        return name
+    if len(documents) <= _MOST_NAMES or index == chosen:
+        return f"{index + 1} {name}"
+    return str(index + 1) if chosen is None else ""
 
 
 def _point(point: _Point, faded: bool) -> str:
@@ -104,30 +112,17 @@ def _point(point: _Point, faded: bool) -> str:
     return f'<g class="faded">{drawn}</g>' if faded else f"<g>{drawn}</g>"
 
 
-def _spread(points: Sequence[_Point]) -> list[tuple[_Point, float]]:
-    """Labels from top to bottom, pushed down so far that none covers another on its side."""
-    lowest = {True: -math.inf, False: -math.inf}
-    placed = []
-    for point in sorted(points, key=lambda point: point.y):
-        side = _label_goes_left(point)
-        lowest[side] = max(point.y, lowest[side] + _LINE)
-        placed.append((point, lowest[side]))
-    return placed
-
-
-def _label_goes_left(point: _Point) -> bool:
-    return point.x > (_LEFT + _RIGHT) / 2
-
-
-def _label(point: _Point, y: float, alone: bool) -> str:
-    shift, anchor = (-14, "end") if _label_goes_left(point) else (14, "start")
-    leader = (
-        rule(point.x, point.y, point.x + shift + 3 * math.copysign(1, -shift), y, "leader")
-        if y > point.y
-        else ""
-    )
-    label = point.label if alone else f"{point.number} {point.label}"
-    return leader + words(point.x + shift, y + 4, label, "label", anchor)
+def _labels(points: Sequence[_Point]) -> str:
+    """Names beside the points, with a line to those that had to move away."""
+    shown = [point for point in points if point.label]
+    frame = Box(_LEFT, _TOP, _RIGHT + 16, _BOTTOM)
+    spots = place([(point.x, point.y) for point in shown], [point.label for point in shown], frame)
+    drawn = []
+    for point, spot in zip(shown, spots, strict=True):
+        if spot.moved:
+            drawn.append(rule(point.x, point.y, spot.x, spot.y - 4, "leader"))
+        drawn.append(words(spot.x, spot.y, point.label, "label", spot.anchor))
+    return "".join(drawn)
 
 
 def _frame(across: Scale, up: Scale) -> str:

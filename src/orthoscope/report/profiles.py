@@ -7,6 +7,7 @@ from orthoscope.report.charts import BOTTOM, LEFT, RIGHT, TOP, Line, Marker, cha
 from orthoscope.report.reading import (
     Document,
     LayerRow,
+    Number,
     first_sick,
     marks,
     metric,
@@ -14,10 +15,10 @@ from orthoscope.report.reading import (
     possible_rank,
     share,
 )
-from orthoscope.report.scales import Scale, round_steps, whole_decades
+from orthoscope.report.scales import Scale, whole_decades
 from orthoscope.report.wording import layer_name
 
-Values = Sequence[float | None]
+Values = Sequence[Number | None]
 
 
 def profiles(document: Document) -> list[str]:
@@ -66,15 +67,14 @@ def _across(count: int) -> Scale:
     return Scale(1, max(2, count), LEFT, RIGHT)
 
 
-def _up(low: float, high: float, logarithmic: bool = False) -> Scale:
+def _up(low: Number, high: Number, logarithmic: bool = False) -> Scale:
     return Scale(low, high, BOTTOM, TOP, logarithmic)
 
 
-def _lowest(overlaps: Values) -> float:
-    """Zero, or the round number below the most negative cosine."""
+def _lowest(overlaps: Values) -> Number:
+    """Zero, or the half below the most negative cosine."""
     lowest = min((value for value in overlaps if value is not None), default=0.0)
-    step = round_steps(-1, 1)[1] - round_steps(-1, 1)[0]
-    return min(0.0, math.floor(lowest / step) * step)
+    return min(0.0, math.floor(2 * lowest) / 2)
 
 
 def _lines(layers: Sequence[LayerRow], values: Values) -> list[Line]:
@@ -127,4 +127,4 @@ def _marker(document: Document) -> Marker | None:
     first = first_sick(document)
     if first is None:
         return None
-    return Marker(first + 1, f"{marks(document)[first][0]} from {layer_name(document['layers'][first])}")
+    return Marker(first + 1, f"{marks(document)[first][0]} at", layer_name(document["layers"][first]))

@@ -7,6 +7,7 @@ from orthoscope.findings import State, Verdict
 
 Document = dict[str, Any]
 LayerRow = Mapping[str, Any]
+Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
 
 
 def findings(document: Document, state: State) -> list[Mapping[str, Any]]:
@@ -34,7 +35,7 @@ def first_sick(document: Document) -> int | None:
     return next(iter(marks(document)), None)
 
 
-def metric(layer: LayerRow, name: str) -> float | None:
+def metric(layer: LayerRow, name: str) -> Number | None:
     """A metric of the samples at a layer, None where it is undefined."""
     view = layer["sample_view"]
     return None if view is None else view[name]
@@ -50,7 +51,7 @@ def possible_centred_rank(layer: LayerRow) -> int:
     return int(min(layer["samples"] - 1, layer["units"]))
 
 
-def share(value: float | None, possible: int) -> float | None:
+def share(value: Number | None, possible: int) -> Number | None:
     """A rank relative to the possible one; undefined when nothing is possible."""
     return None if value is None or possible < 1 else value / possible
 

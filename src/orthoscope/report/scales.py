@@ -4,33 +4,36 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from orthoscope.report.reading import Number
+
 _MOST_TICKS = 5
+_MARGIN = 0.1  # decades: a constant 1 belongs in the middle, not on the border
 
 
 @dataclass(frozen=True)
 class Scale:
     """Maps `low`..`high` to pixels `start`..`end`; a logarithmic one undefined (None) at zero and below."""
 
-    low: float
-    high: float
-    start: float
-    end: float
+    low: Number
+    high: Number
+    start: Number
+    end: Number
     logarithmic: bool = False
 
-    def __call__(self, value: float | None) -> float | None:
+    def __call__(self, value: Number | None) -> Number | None:
         if value is None or not math.isfinite(value) or (self.logarithmic and value <= 0):
             return None
         low, high, at = (self._place(self.low), self._place(self.high), self._place(value))
         return self.start + (at - low) / (high - low) * (self.end - self.start)
 
-    def ticks(self) -> list[float]:
+    def ticks(self) -> list[Number]:
         return decades(self.low, self.high) if self.logarithmic else round_steps(self.low, self.high)
 
-    def _place(self, value: float) -> float:
+    def _place(self, value: Number) -> Number:
         return math.log10(value) if self.logarithmic else value
 
 
-def round_steps(low: float, high: float) -> list[float]:
+def round_steps(low: Number, high: Number) -> list[Number]:
     """At most six multiples of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / _MOST_TICKS
     power = 10.0 ** math.floor(math.log10(rough))
@@ -40,29 +43,27 @@ def round_steps(low: float, high: float) -> list[float]:
     return [index * step for index in range(first, last + 1)]
 
 
-def decades(low: float, high: float) -> list[float]:
+def decades(low: Number, high: Number) -> list[Number]:
     """Powers of ten, thinned to at most six."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     step = max(1, math.ceil((last - first) / _MOST_TICKS))
     return [10.0**exponent for exponent in range(first, last + 1, step)]
 
 
-def whole_decades(values: Iterable[float | None]) -> tuple[float, float]:
-    """The powers of ten around the positive values; one decade if there are none."""
-    # 300 decades are the float's own limit; the outermost ones would overflow when a decade is added.
-    exponents = [
-        math.log10(value) for value in values if value is not None and value > 0 and math.isfinite(value)
-    ]
-    low = max(-300, math.floor(min(exponents, default=0)))
-    high = min(300, math.ceil(max(exponents, default=1)))
+def whole_decades(values: Iterable[Number | None]) -> tuple[Number, Number]:
+    """The powers of ten around the positive values with a margin; 1 to 10 if there are none."""
+    exponents = [math.log10(value) for value in values if value is not None and 0 < value < math.inf]
+    # 10⁻³²³ and 10³⁰⁸ are the outermost decades that a float can hold.
+    low = min(307, max(-323, math.floor(min(exponents, default=_MARGIN) - _MARGIN)))
+    high = min(308, math.ceil(max(exponents, default=1 - _MARGIN) + _MARGIN))
     return 10.0**low, 10.0 ** max(high, low + 1)
 
 
-def tick_label(value: float) -> str:
+def tick_label(value: Number) -> str:
     """`0.5`, `20`, `10⁻⁶`."""
     if value == 0:
         return "0"
     exponent = math.log10(abs(value))
-    if exponent == round(exponent) and not -3 < exponent < 4:
+    if abs(exponent - round(exponent)) < 1e-9 and not -3 < exponent < 4:
         return "10" + str(round(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"{value:.4g}".replace("-", "−")

@@ -18,10 +18,12 @@ from orthoscope.report.wording import (
     rank,
     rank_at_end,
     shape,
+    shortened,
     significant,
     slope,
 )
 
+_LONGEST_NAME = 100
 _NUMERIC = {"#", "gap", "rank at end", "slope ± se", "measured", "limit", "rms", "overlap", "rank", "centred"}
 _NUMERIC |= {"isometry gap", "gradient"}
 # Same shapes as the verdicts, and a hollow ring for what nobody looked at.
@@ -46,8 +48,9 @@ def overview(documents: Sequence[Document]) -> str:
     rows = []
     for index, document in enumerate(documents, start=1):
         first = first_sick(document)
-        where = UNDEFINED if first is None else f"<code>{safe(layer_name(document['layers'][first]))}</code>"
-        link = f'<a href="#network-{index}">{safe(document["name"]) or "(no name)"}</a>'
+        where = UNDEFINED if first is None else _name(layer_name(document["layers"][first]))
+        name = safe(shortened(document["name"], _LONGEST_NAME)) or "(no name)"
+        link = f'<a href="#network-{index}">{name}</a>'
         rows.append(
             f'<tr><td class="n">{index}</td><td class="name">{link}</td><td>{verdict_sign(document)}</td>'
             f'<td>{safe(", ".join(document["symptoms"])) or "none"}</td><td class="name">{where}</td>'
@@ -81,16 +84,22 @@ def _table(heads: Iterable[str], rows: Sequence[str], look: str = "plain") -> st
     return f'<div class="scroll"><table class="{look}">{body}</table></div>'
 
 
+def _name(name: str) -> str:
+    return f"<code>{safe(shortened(name, _LONGEST_NAME))}</code>"
+
+
 def _finding(finding: Mapping[str, Any]) -> str:
     state = State(finding["state"])
+    at_risk = finding["severity"] == Verdict.AT_RISK
     severity = f", {Verdict(finding['severity']).lower()}" if state is State.FOUND else ""
-    where = "" if finding["layer"] is None else f"<code>{safe(finding['layer'])}</code>"
+    where = "" if finding["layer"] is None else _name(finding["layer"])
     value = significant(finding["value"])
     error = "" if finding["standard_error"] is None else f" ± {significant(finding['standard_error'])}"
     unit = "" if finding["unit"] is None else f"<small>{safe(finding['unit'])}</small>"
-    sign = f'<span aria-hidden="true">{_STATE_SIGNS[state]}</span>'
+    row_look = "found-risk" if at_risk else state.replace(" ", "-")
+    sign = f'<span aria-hidden="true">{"▲" if at_risk else _STATE_SIGNS[state]}</span>'
     return (
-        f'<tr class="{state.replace(" ", "-")}"><td class="state">{sign} {state}{severity}</td>'
+        f'<tr class="{row_look}"><td class="state">{sign} {state}{severity}</td>'
         f'<td class="check">{safe(finding["check"])}<small>{safe(finding["symptom"])}</small></td>'
         f'<td>{safe(finding["reason"])}</td><td class="name">{where}</td>'
         f'<td class="n">{value}{error}{unit}</td><td class="n">{significant(finding["threshold"])}</td></tr>'
@@ -113,6 +122,6 @@ def _layer(index: int, layer: LayerRow, symptoms: Sequence[str]) -> str:
     opening = '<tr class="first">' if symptoms else "<tr>"
     # No class on the cells: 2000 rows of them would double the page; the style sheet counts columns.
     return (
-        f"{opening}<td>{index + 1}</td><td>{safe(layer_name(layer))}</td>"
+        f"{opening}<td>{index + 1}</td><td>{safe(shortened(layer_name(layer), _LONGEST_NAME))}</td>"
         f"<td>{safe(layer['kind'])}</td><td>{shape(layer['shape'])}</td>{numbers}<td>{status}</td></tr>"
     )

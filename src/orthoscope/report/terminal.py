@@ -13,11 +13,21 @@ from rich.text import Text
 from orthoscope.findings import State, Verdict
 from orthoscope.report.layer_table import LayerTable
 from orthoscope.report.reading import Document, findings, first_sick
-from orthoscope.report.wording import count, fixed, layer_name, printable, rank_at_end, significant, slope
+from orthoscope.report.wording import (
+    count,
+    fixed,
+    layer_name,
+    printable,
+    rank_at_end,
+    shortened,
+    significant,
+    slope,
+)
 
 _COLOURS = {Verdict.HEALTHY: "bold green", Verdict.AT_RISK: "bold yellow", Verdict.SICK: "bold red"}
 _TEXT_WIDTH = 110
 _NAMES_SHOWN = 4
+_LONGEST_NAME = 60
 
 
 def terminal(document: Document) -> RenderableType:
@@ -41,21 +51,21 @@ def text(document: Document) -> str:
 
 def gallery_table(documents: list[Document]) -> RenderableType:
     """One row a network, in the order given."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    table.add_column("network", overflow="fold")
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("network", overflow="fold", min_width=12)
     table.add_column("verdict", no_wrap=True)
     table.add_column("symptoms")
-    table.add_column("begins at", overflow="fold")
+    table.add_column("begins", overflow="fold")
     table.add_column("gap", justify="right", no_wrap=True)
-    table.add_column("rank at end", justify="right", no_wrap=True)
+    table.add_column("end rank", justify="right", no_wrap=True)
     table.add_column("slope ± se", justify="right", no_wrap=True)
     for document in documents:
         first = first_sick(document)
         table.add_row(
-            Text(printable(document["name"])),
+            Text(shortened(printable(document["name"]), _LONGEST_NAME)),
             _verdict(document),
             Text(", ".join(document["symptoms"]) or "none"),
-            Text("" if first is None else layer_name(document["layers"][first])),
+            Text("" if first is None else shortened(layer_name(document["layers"][first]), _LONGEST_NAME)),
             fixed(document["gap"]),
             rank_at_end(document),
             slope(document),
@@ -103,7 +113,11 @@ def _checks(document: Document) -> RenderableType:
     unobserved = [printable(module["name"]) for module in document["unobserved"]]
     if unobserved:
         names = ", ".join(unobserved[:_NAMES_SHOWN]) + (", …" if len(unobserved) > _NAMES_SHOWN else "")
-        parts.append(_labelled("unobserved", Text(f"{len(unobserved)} modules: {names}")))
+        parts.append(
+            _labelled(
+                "unobserved", Text(f"{len(unobserved)} module{'s' if len(unobserved) > 1 else ''}: {names}")
+            )
+        )
     parts += [_labelled("note", Text(printable(note))) for note in document["notes"]]
     return Group(*parts)
 

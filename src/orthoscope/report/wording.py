@@ -3,9 +3,10 @@
 import unicodedata
 from collections.abc import Sequence
 
-from orthoscope.report.reading import Document, LayerRow, last_telling_layer, metric, possible_rank
+from orthoscope.report.reading import Document, LayerRow, Number, last_telling_layer, metric, possible_rank
 
 UNDEFINED = "–"
+LONGEST_TITLE = 120  # letters; a name may be a whole configuration
 # Could reorder the text around a name: https://trojansource.codes
 _BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -18,7 +19,7 @@ def printable(text: object) -> str:
     )
 
 
-def number(value: float | None, decimals: int = 2) -> str:
+def number(value: Number | None, decimals: int = 2) -> str:
     """Fixed point for numbers of everyday size, `1.2e-9` for others, a dash for undefined ones."""
     if value is None:
         return UNDEFINED
@@ -29,17 +30,17 @@ def number(value: float | None, decimals: int = 2) -> str:
     return f"{value:.{decimals}f}" if size < 100 else f"{value:.0f}"
 
 
-def significant(value: float | None) -> str:
+def significant(value: Number | None) -> str:
     """Three digits, so that a value just beyond its limit does not read as the limit."""
     return UNDEFINED if value is None else f"{value:.3g}"
 
 
-def fixed(value: float | None, decimals: int = 2) -> str:
+def fixed(value: Number | None, decimals: int = 2) -> str:
     """For numbers that live between -1 and 1, where 1e-16 is a zero; never `-0.00`."""
     return UNDEFINED if value is None else f"{round(value, decimals) + 0.0:.{decimals}f}"
 
 
-def rank(value: float | None) -> str:
+def rank(value: Number | None) -> str:
     return UNDEFINED if value is None else f"{value:.1f}" if value < 10 else f"{value:.0f}"
 
 
@@ -87,5 +88,8 @@ def begins(symptoms: Sequence[str]) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """The end of a long name: `…mlp.fc2` says more than `model.bloc…`."""
-    return text if len(text) <= length else "…" + text[len(text) - length + 1 :]
+    """Both ends of a long name: the block is named at its beginning, the part at its end."""
+    if len(text) <= length:
+        return text
+    head = length // 2
+    return f"{text[:head]}…{text[len(text) - (length - head - 1) :]}"

@@ -1,0 +1,122 @@
+"""Every metric against its definition, written independently in tests/references."""
+
+import pytest
+import torch
+from references import slow_twins
+
+from orthoscope import metrics
+from orthoscope.linalg import haar
+
+SHAPES = [(2, 5), (5, 5), (6, 17), (9, 4), (7, 40)]
+REPRESENTATION = ["orthogonality_gap", "mean_overlap", "overlap_potential", "effective_rank", "stable_rank"]
+WEIGHT = ["parameter_independence", "diagonal_dominance", "soft_orthogonality"]
+
+
+def sample(shape: tuple[int, int], dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(shape[0] * 100 + shape[1])
+    # Off the ideal point: a shared mean and unequal lengths.
+    lengths = torch.rand(shape[0], 1, generator=generator) + 0.5
+    return (lengths * (torch.randn(shape, generator=generator) + 0.3)).to(dtype)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", [*REPRESENTATION, *WEIGHT, "mean_energy", "log_norm"])
+def test_metric_is_its_definition(name: str, shape: tuple[int, int]) -> None:
+    matrix = sample(shape)
+    assert float(getattr(metrics, name)(matrix)) == pytest.approx(getattr(slow_twins, name)(matrix), rel=1e-11)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (6, 17), (7, 40)])
+@pytest.mark.parametrize("name", ["mean_overlap", "effective_rank", "stable_rank"])
+def test_centred_metric_is_the_metric_of_the_batch_without_its_mean(name: str, shape: tuple[int, int]) -> None:
+    matrix = sample(shape)
+    expected = getattr(slow_twins, name)(slow_twins.centred(matrix))
+    assert float(getattr(metrics, name)(matrix, centred=True)) == pytest.approx(expected, rel=1e-7)
+    assert expected != pytest.approx(getattr(slow_twins, name)(matrix), rel=1e-2), "centring must matter here"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("name", REPRESENTATION)
+def test_low_precision_input_is_reduced_in_float64(name: str, dtype: torch.dtype) -> None:
+    matrix = sample((6, 17), dtype)
+    value = getattr(metrics, name)(matrix)
+    assert value.dtype is torch.float64
+    assert float(value) == pytest.approx(getattr(slow_twins, name)(matrix), rel=1e-11)
+
+
+def with_condition(condition: float, samples: int, units: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(samples)
+    values = torch.logspace(0, -1, samples, base=condition, dtype=torch.float64)
+    left = haar(samples, samples, generator=generator, dtype=torch.float64)
+    right = haar(samples, units, generator=generator, dtype=torch.float64)
+    return left @ (values[:, None] * right)
+
+
+@pytest.mark.parametrize("condition", [1e1, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize("shape", [(12, 12), (12, 30)])
+def test_isometry_gap_is_right_to_nine_digits_up_to_condition_1e8(condition: float, shape: tuple[int, int]) -> None:
+    hidden = with_condition(condition, *shape)
+    assert float(metrics.isometry_gap(hidden)) == pytest.approx(slow_twins.isometry_gap(hidden), rel=1e-9)
+
+
+def test_the_gram_matrix_would_have_been_wrong_at_condition_1e8() -> None:
+    hidden = with_condition(1e8, 12, 12)
+    eigenvalues = torch.linalg.eigvalsh(hidden @ hidden.mT).abs()
+    naive = float(eigenvalues.mean().log() - eigenvalues.log().mean())
+    assert naive != pytest.approx(slow_twins.isometry_gap(hidden), rel=1e-5)
+
+
+@pytest.mark.parametrize("condition", [1e15, 1e17])
+def test_isometry_gap_is_infinite_where_float64_cannot_tell(condition: float) -> None:
+    assert float(metrics.isometry_gap(with_condition(condition, 12, 30))) == torch.inf
+    assert float(metrics.isometry(with_condition(condition, 12, 30))) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(6, 17), (40, 12)])
+def test_numerical_rank_is_the_rank_of_the_gram_matrix(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    full = sample(shape, dtype)
+    deficient = torch.cat([full, full[:2] * 2])
+    for hidden in (full, deficient):
+        assert float(metrics.numerical_rank(hidden)) == slow_twins.numerical_rank(hidden)
+
+
+def test_numerical_rank_counts_at_the_precision_it_is_asked_for() -> None:
+    hidden = with_condition(1e5, 20, 40)  # squared: 1e10, between the two epsilons
+    assert float(metrics.numerical_rank(hidden)) == 20
+    assert float(metrics.numerical_rank(hidden, precision=torch.float32)) < 20
+
+
+def test_random_rows_have_the_parameter_independence_of_theory() -> None:
+    r"""Gaussian rows of dimension m: $\Gamma(m/2)/(\sqrt\pi\,\Gamma((m+1)/2))$, 0.0499 at 256 and 0.0707 at 128."""
+    generator = torch.Generator().manual_seed(0)
+    for dimension, expected in ((256, 0.0499), (128, 0.0706)):
+        half = torch.tensor(dimension / 2, dtype=torch.float64)
+        theory = float((half.lgamma() - (half + 0.5).lgamma()).exp() / torch.pi**0.5)
+        assert theory == pytest.approx(expected, abs=1e-4)
+        measured = metrics.parameter_independence(torch.randn(16, 200, dimension, generator=generator))
+        error = float(measured.std() / 16**0.5)
+        assert abs(float(measured.mean()) - theory) < 4 * error
+        assert abs(float(measured.mean()) - 1.02 * theory) > 4 * error, "two percent off must be seen"
+
+
+def test_gradient_disparity_is_the_mean_distance_of_two_rows() -> None:
+    rows = sample((5, 3))
+    distances = [float((rows[i] - rows[j]).norm()) for i in range(5) for j in range(i)]
+    assert float(metrics.gradient_disparity(rows)) == pytest.approx(sum(distances) / len(distances))
+
+
+def test_rms_operator_norm_is_the_largest_growth_of_a_root_mean_square() -> None:
+    weight = sample((4, 9))
+    right = torch.linalg.svd(weight).Vh[0]
+    growth = (weight @ right).square().mean().sqrt() / right.square().mean().sqrt()
+    assert float(metrics.rms_operator_norm(weight)) == pytest.approx(float(growth))
+    others = torch.randn(200, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    ratios = (others @ weight.mT).square().mean(-1).sqrt() / others.square().mean(-1).sqrt()
+    assert (ratios <= growth + 1e-12).all()
+
+
+def test_singular_values_are_those_of_mpmath() -> None:
+    for shape in SHAPES:
+        ours = metrics.singular_values(sample(shape)).tolist()
+        assert ours == pytest.approx(slow_twins.singular_values(sample(shape)), rel=1e-12)

@@ -1,0 +1,101 @@
+"""Documents made by hand, so that the views are tested without a network or a probe."""
+
+from typing import Any
+
+VIEW = {
+    "gap": 0.3,
+    "isometry_gap": 1.2,
+    "effective_rank": 12.5,
+    "stable_rank": 4.0,
+    "numerical_rank": 16.0,
+    "overlap": 0.25,
+    "mean_energy": 0.3,
+    "centred_gap": 0.2,
+    "centred_effective_rank": 11.0,
+    "centred_overlap": -0.06,
+}
+
+
+def layer(name: str, depth: int | None = None, **changes: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "call": 0,
+        "kind": "ReLU" if depth is None else "Linear",
+        "depth": depth,
+        "shape": [16, 32],
+        "samples": 16,
+        "units": 32,
+        "status": "measured",
+        "rms": 1.0,
+        "gradient_norm": 0.5,
+        "weight_gradient_norm": None if depth is None else 2.0,
+        "rank_deficient": False,
+        "sample_view": dict(VIEW),
+        "token_view": None,
+        "also": [],
+    } | changes
+
+
+def undefined_layer(name: str, status: str = "dead") -> dict[str, Any]:
+    """A layer of which nothing could be measured."""
+    return layer(name, status=status, rms=None, gradient_norm=None, sample_view=None)
+
+
+def finding(check: str, state: str = "clean", **changes: Any) -> dict[str, Any]:
+    measured = state != "not checked"
+    return {
+        "check": check,
+        "symptom": "collapse",
+        "state": state,
+        "severity": "SICK" if state == "found" else "HEALTHY",
+        "layer": None,
+        "reason": f"the reason of {check}",
+        "value": 0.02 if measured else None,
+        "standard_error": None,
+        "unit": "share of possible directions" if measured else None,
+        "threshold": 0.025 if measured else None,
+    } | changes
+
+
+def document(
+    layers: list[dict[str, Any]] | None = None, sick_at: str | None = None, **changes: Any
+) -> dict[str, Any]:
+    """A healthy network of the given layers, or one that collapses at `sick_at`."""
+    findings = [finding("live layers"), finding("token rank", "not checked", reason="there are no tokens")]
+    if sick_at is not None:
+        findings.append(finding("sample rank", "found", layer=sick_at))
+    return {
+        "schema": "orthoscope.diagnosis/1",
+        "name": "handmade",
+        "verdict": "HEALTHY" if sick_at is None else "SICK",
+        "summary": "samples stay apart" if sick_at is None else f"representations collapse from {sick_at} on",
+        "symptoms": [] if sick_at is None else ["collapse"],
+        "findings": findings,
+        "slope": {
+            "value": 0.01,
+            "standard_error": 0.002,
+            "layers": 3,
+            "unit": "log-gradient per weight layer",
+        },
+        "gap": 0.3,
+        "parameters": 1234,
+        "samples": 16,
+        "gradient_of": "a random unit direction at the output",
+        "input": layer("input", kind="float32"),
+        "layers": sequential(3) if layers is None else layers,
+        "unobserved": [],
+        "notes": [],
+        "seconds": 0.1,
+        "environment": {"orthoscope": "0", "python": "3", "torch": "2", "platform": "any", "threads": 1},
+    } | changes
+
+
+def sequential(depth: int) -> list[dict[str, Any]]:
+    """Linear and ReLU in turn, named by number as in `nn.Sequential`."""
+    return [layer(str(index), index // 2 + 1 if index % 2 == 0 else None) for index in range(2 * depth)]
+
+
+def transformer(blocks: int) -> list[dict[str, Any]]:
+    parts = ("norm1", "attention.query", "attention.out", "norm2", "mlp.up", "mlp.down")
+    names = [f"blocks.{block}.{part}" for block in range(blocks) for part in parts]
+    return [layer("embed"), *(layer(name, depth) for depth, name in enumerate(names, start=1)), layer("head")]

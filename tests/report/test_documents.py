@@ -1,0 +1,128 @@
+import json
+import os
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+
+from orthoscope import report
+from orthoscope.report import documents as documents_module
+from report.handmade import document, sequential, undefined_layer
+
+VALIDATOR = jsonschema.Draft202012Validator(report.schema())
+
+
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(report.schema())
+
+
+@pytest.mark.parametrize("layers", [[], sequential(4), [undefined_layer("a")]], ids=len)
+def test_handmade_documents_follow_the_schema(layers):
+    VALIDATOR.validate(document(layers, sick_at="4"))
+    VALIDATOR.validate(json.loads(report.report_json([document(layers), document(layers)])))
+
+
+def break_schema(d):
+    d["schema"] = "orthoscope.diagnosis/2"
+
+
+def break_verdict(d):
+    d["verdict"] = "FINE"
+
+
+def break_finding(d):
+    d["findings"][0]["colour"] = "red"
+
+
+def break_state(d):
+    d["findings"][0]["state"] = "unknown"
+
+
+def break_layer(d):
+    del d["layers"][0]["rms"]
+
+
+def break_view(d):
+    d["layers"][0]["sample_view"]["gap"] = "0.3"
+
+
+def break_diagnosis(d):
+    d["extra"] = 1
+
+
+def break_input(d):
+    d["input"] = None
+
+
+BREAKS = [
+    break_schema,
+    break_verdict,
+    break_finding,
+    break_state,
+    break_layer,
+    break_view,
+    break_diagnosis,
+    break_input,
+]
+
+
+@pytest.mark.parametrize("break_", BREAKS)
+def test_a_broken_document_fails_alone_and_in_a_report(break_):
+    broken = document()
+    break_(broken)
+    assert not VALIDATOR.is_valid(broken)
+    assert not VALIDATOR.is_valid({"schema": "orthoscope.report/1", "diagnoses": [broken]})
+
+
+def test_json_is_strict(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        report.write(tmp_path / "r.json", [document(gap=float("nan"))])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_json_file_holds_what_report_json_says(tmp_path):
+    report.write(tmp_path / "r.json", [document()])
+    content = (tmp_path / "r.json").read_text("utf-8")
+    assert content == report.report_json([document()])
+    assert json.loads(content) == {"schema": "orthoscope.report/1", "diagnoses": [document()]}
+
+
+def test_an_unknown_suffix_is_refused_in_one_sentence(tmp_path):
+    with pytest.raises(ValueError, match=r"r\.pdf.*\.html or \.json"):
+        report.write(tmp_path / "r.pdf", [document()])
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*absent"):
+        report.write(tmp_path / "absent" / "r.html", [document()])
+
+
+def fail(*_):
+    raise OSError("disk full")
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace", "render"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
+    target = tmp_path / "r.html"
+    target.write_text("old")
+    if step == "render":
+        monkeypatch.setattr(documents_module, "html", fail)
+    else:
+        # `Path.replace` calls `os.replace`: the failure comes after the content is on disk.
+        monkeypatch.setattr(os, step, fail)
+    with pytest.raises(OSError, match="disk full"):
+        report.write(target, [document()])
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_new_file_can_be_read_by_whom_the_umask_allows(tmp_path):
+    report.write(tmp_path / "r.html", [document()])
+    (tmp_path / "plain").write_text("")
+    assert (tmp_path / "r.html").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_rendering_does_not_import_torch():
+    code = "import sys; import orthoscope.report; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

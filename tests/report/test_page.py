@@ -1,0 +1,193 @@
+from html.parser import HTMLParser
+
+import pytest
+
+from orthoscope import report
+from report.handmade import VIEW, document, finding, layer, sequential, undefined_layer
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onload='alert(1)",
+    "</style></svg></title><iframe src=//evil.example>",
+    "javascript:alert(1)",
+    "👩‍💻 \u202e\ud800\x00 &amp; {}%s",
+    "very_long_name." * 200,
+]
+
+
+class Page(HTMLParser):
+    """What a browser would see: tags, attributes, text; fails on tags that do not nest."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.tags, self.attributes, self.texts, self.open = [], [], [], []
+        self.feed(source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    def values(self, name):
+        return [value for _, attribute, value in self.attributes if attribute == name]
+
+
+def hostile_document(text):
+    layers = [layer(text, 1, kind=text, also=[text]), layer("b", 2), layer("c", 3)]
+    hit = finding(text, "found", layer=text, reason=text, unit=text)
+    return document(
+        layers,
+        name=text,
+        verdict="SICK",
+        summary=text,
+        symptoms=["collapse"],
+        findings=[hit],
+        gradient_of=text,
+        notes=[text],
+        unobserved=[{"name": text, "reason": text}],
+        environment={"python": text},
+    )
+
+
+def assert_inert(page):
+    assert not {"script", "iframe", "img", "link", "object", "embed", "form", "base"} & set(page.tags)
+    for _, name, value in page.attributes:
+        assert not name.startswith("on")
+        assert name not in {"src", "srcset", "style", "xlink:href"}
+        if name == "href":
+            assert value.startswith("#network-")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_string_of_a_document_becomes_markup(text):
+    source = report.html([hostile_document(text), document()])
+    assert_inert(Page(source))
+    source.encode("utf-8")  # a lone surrogate would fail here
+    assert "url(" not in source
+    assert "@import" not in source
+
+
+def test_a_hostile_page_is_still_text_to_the_reader():
+    page = Page(report.html([hostile_document(HOSTILE[0])]))
+    assert any(HOSTILE[0] in text for text in page.texts)
+
+
+def test_the_test_can_see_a_script():
+    with pytest.raises(AssertionError):
+        assert_inert(Page("<p><script>1</script></p>"))
+
+
+def test_nothing_is_loaded_and_a_policy_says_so():
+    source = report.html([document(sick_at="4"), document()])
+    assert "http" not in source.replace("http-equiv", "")
+    assert any("default-src 'none'" in value for value in Page(source).values("content"))
+
+
+def test_sections_come_in_order_and_the_verdict_first():
+    source = report.html([document(sick_at="4", notes=["a note"])])
+    order = [
+        "banner sick",
+        "Depth profiles",
+        "Trainability plane",
+        "Checks",
+        "<summary>Layers",
+        "Method",
+        "Environment",
+    ]
+    places = [source.index(words) for words in order]
+    assert places == sorted(places)
+
+
+def test_several_networks_share_a_plane_and_are_linked():
+    page = Page(
+        report.html([document(name="a"), document(name="b", sick_at="4"), document(name="c", gap=None)])
+    )
+    targets = set(page.values("id"))
+    links = page.values("href")
+    assert len(links) == 3
+    assert {link.removeprefix("#") for link in links} <= targets
+    assert any("Not placed" in text and "c" in text for text in page.texts)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "look", "shape"),
+    [("HEALTHY", "healthy", "circle"), ("AT RISK", "at-risk", "path"), ("SICK", "sick", "rect")],
+)
+def test_a_verdict_has_a_word_and_a_shape_besides_its_colour(verdict, look, shape):
+    page = Page(report.html([document(verdict=verdict)]))
+    assert (shape, "class", look) in page.attributes
+    assert verdict in page.texts
+
+
+@pytest.mark.parametrize("layers", [[], [layer("a", 1)], sequential(3), [undefined_layer("a")] * 3], ids=len)
+def test_any_number_of_layers_renders(layers):
+    source = report.html([document(layers, sick_at="a")])
+    Page(source)
+    assert "None" not in source
+    assert "nan" not in source
+
+
+def test_undefined_values_leave_a_gap_in_the_line():
+    broken = [layer(str(n), n, sample_view=None if n == 5 else dict(VIEW)) for n in range(1, 10)]
+    whole = [layer(str(n), n) for n in range(1, 10)]
+    pieces = {
+        name: report.html([document(layers)]).count("<polyline")
+        for name, layers in (("b", broken), ("w", whole))
+    }
+    assert pieces["b"] > pieces["w"]
+
+
+@pytest.mark.parametrize("norm", [0.0, 5e-324, 1e-40, 1e308, None])
+def test_extreme_scales_render(norm):
+    layers = [layer(str(n), n, rms=norm, gradient_norm=norm) for n in range(1, 5)]
+    Page(
+        report.html(
+            [document(layers, slope={"value": 700.0, "standard_error": None, "layers": 4, "unit": ""})]
+        )
+    )
+
+
+def test_two_thousand_layers_stay_below_two_megabytes():
+    source = report.html([document(sequential(1000), sick_at="1234")])
+    assert len(source.encode()) < 2_000_000
+    assert source.count("<tr>") > 2000
+
+
+def test_an_isometry_gap_that_is_infinite_is_worded():
+    assert "rank-deficient</td>" in report.html([document([layer("a", 1, rank_deficient=True)])])
+
+
+def test_a_report_without_networks_is_a_page():
+    assert "0 networks" in report.html([])
+
+
+def test_the_notebook_shows_the_page_in_a_sandbox():
+    frame = Page(report.notebook(hostile_document(HOSTILE[1])))
+    assert frame.tags == ["iframe"]
+    assert frame.values("sandbox") == [""]
+    inner = Page(frame.values("srcdoc")[0])
+    assert_inert(inner)
+    assert "h1" in inner.tags
+
+
+def test_a_finding_at_risk_differs_from_a_sick_one_by_word_and_sign():
+    found = [finding("a", "found"), finding("b", "found", severity="AT RISK")]
+    source = report.html([document(findings=found, verdict="SICK")])
+    assert "■</span> found, sick" in source
+    assert "▲</span> found, at risk" in source

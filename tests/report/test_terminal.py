@@ -1,0 +1,111 @@
+from io import StringIO
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from orthoscope import report
+from report.handmade import document, finding, layer, sequential, transformer, undefined_layer
+
+
+def rendered(renderable, width):
+    file = StringIO()
+    Console(file=file, width=width, color_system=None).print(renderable)
+    return file.getvalue()
+
+
+def test_the_verdict_comes_first_and_needs_no_colour():
+    first_line = report.text(document(sick_at="4")).splitlines()[0]
+    assert first_line.split() == ["VERDICT", "SICK", *["representations", "collapse", "from", "4", "on"]]
+
+
+def test_the_first_sick_layer_has_an_arrow_and_its_symptom():
+    marked = [
+        line for line in report.text(document(sequential(20), sick_at="12")).splitlines() if "→" in line
+    ]
+    assert len(marked) == 1
+    assert marked[0].split()[1] == "12"
+    assert "collapse" in marked[0]
+
+
+@pytest.mark.parametrize("width", [80, 110, 200])
+@pytest.mark.parametrize("layers", [sequential(40), transformer(12), [], [layer("x" * 300)]], ids=len)
+def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width, layers):
+    lines = rendered(report.terminal(document(layers)), width).splitlines()
+    assert max(cell_len(line) for line in lines) <= width
+    for line in lines:
+        if "measured" in line.split():
+            assert "12/16" in line
+            assert "1.20" in line
+
+
+def test_at_80_columns_a_rank_deficient_layer_is_named_whole():
+    view = document()["layers"][0]["sample_view"] | {"isometry_gap": None}
+    layers = [*sequential(3), layer("head", 4, rank_deficient=True, sample_view=view)]
+    row = next(
+        line for line in rendered(report.terminal(document(layers)), 80).splitlines() if "head" in line
+    )
+    assert "rank-deficient" in row
+    assert "inf" not in row
+    assert "None" not in row
+
+
+def test_the_deficient_flag_wins_over_a_number():
+    text = report.text(document([layer("a", 1, rank_deficient=True)]))
+    assert "rank-deficient" in text
+    assert "1.20" not in text
+
+
+def test_a_thousand_layers_fit_on_one_screen():
+    for layers in (sequential(500), transformer(150)):
+        assert len(report.text(document(layers, sick_at=layers[70]["name"])).splitlines()) <= 45
+
+
+def test_the_three_states_are_told_apart():
+    text = report.text(document(sick_at="4"))
+    assert "found        SICK  sample rank: the reason of sample rank (0.02, limit 0.025)" in text
+    assert "clean        live layers" in text
+    assert "not checked  token rank: there are no tokens" in text
+
+
+def test_unobserved_modules_and_notes_are_told():
+    unobserved = [{"name": f"module{index}", "reason": "never called"} for index in range(9)]
+    text = report.text(document(unobserved=unobserved, notes=["dropout was on"]))
+    assert "9 modules: module0, module1, module2, module3, …" in text
+    assert "dropout was on" in text
+
+
+def test_undefined_numbers_read_as_dashes():
+    slope = {"value": None, "standard_error": None, "layers": 0, "unit": ""}
+    text = report.text(
+        document([undefined_layer("a"), undefined_layer("b", "not finite")], gap=None, slope=slope)
+    )
+    assert "None" not in text
+    assert "nan" not in text
+    assert "slope not measured" in text
+    assert "dead" in text
+    assert "not finite" in text
+
+
+def test_names_cannot_steer_the_terminal():
+    hostile = "[bold]x[/nonsense]\x1b[31m\x07\u202e\ud800"
+    shown = report.text(
+        document([layer(hostile)], name=hostile, findings=[finding(hostile, "found", layer=hostile)])
+    )
+    shown += rendered(report.gallery_table([document(name=hostile)]), 80)
+    assert "[bold]" in shown  # not taken for markup
+    assert not {"\x1b", "\x07", "\u202e", "\ud800"} & set(shown)
+
+
+@pytest.mark.parametrize("width", [80, 110])
+def test_the_gallery_has_a_row_a_network(width):
+    documents = [
+        document(name="net-a"),
+        document(sick_at="4", name="net-b"),
+        document([], name="net-c", gap=None),
+    ]
+    table = rendered(report.gallery_table(documents), width)
+    assert max(cell_len(line) for line in table.splitlines()) <= width
+    row = next(line for line in table.splitlines() if "net-b" in line)
+    for cell in ("SICK", "collapse", "4", "0.30", "12.5 of 16", "+0.010 ± 0.002"):
+        assert cell in row
