@@ -117,7 +117,7 @@ def diagnose(
     loss: Loss | None = None,
     *,
     name: str | None = None,
-    max_samples: int = 128,
+    max_samples: int = 64,
     batch_statistics: bool = True,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,

@@ -39,17 +39,17 @@ RULES: tuple[Rule, ...] = (
         "the samples of the batch span {value:.0%} of the directions they could", low_is_bad=True,
     ),
     Rule(
-        "finite outputs", Symptom.EXPLODE, ev.non_finite_outputs, "module outputs", 0, 0,
+        "finite outputs", Symptom.EXPLODE, ev.non_finite_outputs, "module outputs", 0.0, 0.0,
         "the output of {layer} and of {value:.0f} modules in all is not finite",
         "every output is finite",
     ),
     Rule(
-        "finite gradients", Symptom.EXPLODE, ev.non_finite_gradients, "gradients", 0, 0,
+        "finite gradients", Symptom.EXPLODE, ev.non_finite_gradients, "gradients", 0.0, 0.0,
         "the gradient at {layer} and at {value:.0f} modules in all is not finite",
         "every gradient is finite",
     ),
     Rule(
-        "live layers", Symptom.COLLAPSE, ev.dead_layers, "module outputs", 0, 0,
+        "live layers", Symptom.COLLAPSE, ev.dead_layers, "module outputs", 0.0, 0.0,
         "the output of {layer} is exactly zero for every sample",
         "no layer is dead",
     ),
@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
         "gradients change by e^{value:.1f} from the output to the input", low_is_bad=True, random=True,
     ),
     Rule(
-        "gradient arrives", Symptom.VANISH, ev.underflown_layers, "weight layers", 0, 0,
+        "gradient arrives", Symptom.VANISH, ev.underflown_layers, "weight layers", 0.0, 0.0,
         "the gradient is exactly zero at the first {value:.0f} weight layers, up to {layer}",
         "the first weight layer gets a gradient",
     ),

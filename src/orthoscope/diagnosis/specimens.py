@@ -41,6 +41,7 @@ class Specimen:
                 model,
                 batch,
                 name=self.title or self.target,
+                max_samples=max(64, self.samples),
                 batch_statistics=batch_statistics,
                 seed=seed,
                 progress=None if progress is None else lambda module: progress(module, expected),

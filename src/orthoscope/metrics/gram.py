@@ -45,11 +45,19 @@ def cosines(gram: Gram) -> tuple[Gram, Tensor]:
     return (gram / scale / scale.mT).clamp(-1, 1), alive & alive.mT & different
 
 
-def overlap(gram: Gram, absolute: bool = False) -> Scalar:
-    """Mean cosine, or mean size of the cosine, over pairs; nan without a pair."""
+def overlap(gram: Gram) -> Scalar:
+    r"""Mean cosine over pairs, $(u^\top G u - m)/(m(m-1))$ with $u_i = 1/\sqrt{G_{ii}}$ for the $m$ samples that are not zero."""
+    norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+    inverse = torch.where(norms > 0, 1 / norms, 0.0)
+    count = (norms > 0).sum(-1)
+    total = (inverse.unsqueeze(-2) @ gram @ inverse.unsqueeze(-1)).squeeze(-1).squeeze(-1)
+    return (total - count) / (count * (count - 1))
+
+
+def absolute_overlap(gram: Gram) -> Scalar:
+    """Mean size of the cosine over pairs; nan without a pair."""
     values, pairs = cosines(gram)
-    values = values.abs() if absolute else values
-    return (values * pairs).sum((-2, -1)) / pairs.sum((-2, -1))
+    return (values.abs() * pairs).sum((-2, -1)) / pairs.sum((-2, -1))
 
 
 def potential(gram: Gram) -> Scalar:

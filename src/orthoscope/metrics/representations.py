@@ -86,7 +86,8 @@ def mean_overlap(hidden: Hidden, centred: bool = False, absolute: bool = False) 
 
     Centred, an isotropic batch has $-1/(n-1)$. Samples that are zero have no direction and are left out.
     """
-    return gram.overlap(_gram(hidden, centred), absolute)
+    inner = _gram(hidden, centred)
+    return gram.absolute_overlap(inner) if absolute else gram.overlap(inner)
 
 
 def overlap_potential(hidden: Hidden, centred: bool = False) -> Scalar:

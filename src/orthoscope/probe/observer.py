@@ -28,6 +28,7 @@ class Observed:
     module: nn.Module
     shape: tuple[int, ...]
     units: int
+    weighted: bool  # multiplies by a matrix of its own
     frame: Tensor
     token_frames: Tensor | None
     input_is_constant: bool  # the input's rows are equal; only looked at when the output's may be
@@ -38,7 +39,7 @@ class Observed:
     @property
     def zero_weight(self) -> bool:
         """Whether what multiplies the output is zero, so that nothing of the input gets through."""
-        return any(not bool(p.detach().any()) for p in _scales(self.module))
+        return any(not bool(p.detach().any()) for p in _scales(self.module, self.weighted))
 
 
 class Observer:
@@ -94,15 +95,16 @@ class Observer:
             return
         call = self._calls.get(name, 0)
         self._calls[name] = call + 1
-        with torch.no_grad(), torch.autocast(tensor.device.type, enabled=False):
+        # No autocast: it leaves float64 alone, and that is all that is computed with here.
+        with torch.no_grad():
             entry = self._measure(name, call, module, inputs, tensor.detach())
         self.observed.append(entry)
         # The version tells `relu_(x)` from `x`: one tensor object, two representations.
         self._last_seen[id(tensor)] = (weakref.ref(tensor), tensor._version, entry)
         self._follow_gradient(tensor, entry)
-        differentiable = next((t for t in tensors_in(inputs) if t.requires_grad), None)
-        if differentiable is not None and is_weight_layer(module):
-            self.latest = (entry, differentiable)
+        if entry.weighted:
+            differentiable = next((t for t in tensors_in(inputs) if t.requires_grad), None)
+            self.latest = None if differentiable is None else (entry, differentiable)
         if self.progress is not None:
             self.progress(name)
 
@@ -122,6 +124,7 @@ class Observer:
             module=module,
             shape=tuple(tensor.shape),
             units=hidden.shape[1],
+            weighted=is_weight_layer(module),
             frame=frame,
             token_frames=sequences,
             input_is_constant=suspect
@@ -181,10 +184,10 @@ def _why_unusable(output: Any, samples: int) -> str:
     return f"no floating output of its shapes {shapes} has a dimension of {samples} samples"
 
 
-def _scales(module: nn.Module) -> list[nn.Parameter]:
+def _scales(module: nn.Module, weighted: bool) -> list[nn.Parameter]:
     """Parameters that multiply the output: matrices, and a normalisation's or layer-scale's vector, not biases."""
     owned = list(owned_parameters(module))
-    matrices = [p for p in owned if p.ndim >= 2] if is_weight_layer(module) else []
+    matrices = [p for p in owned if p.ndim >= 2] if weighted else []
     bias = getattr(module, "bias", None)
     return matrices or [p for p in owned if p is not bias]
 

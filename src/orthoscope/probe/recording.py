@@ -37,7 +37,7 @@ def record(
     batch: Any,
     loss: Loss | None = None,
     *,
-    max_samples: int = 128,
+    max_samples: int = 64,
     batch_statistics: bool = True,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
@@ -66,7 +66,7 @@ def record(
         observer.take_weight_gradients(model)
         for handle in handles:
             handle.remove()
-    layers = layers_of(observer)
+        layers = layers_of(observer)
     return Recording(
         input=input_layer(call, max_samples),
         layers=tuple(replace(layer, index=index) for index, layer in enumerate(layers)),

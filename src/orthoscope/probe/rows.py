@@ -9,7 +9,7 @@ from torch import Tensor
 from orthoscope.linalg import sample_frame
 from orthoscope.probe.batches import Call, tensors_in
 from orthoscope.probe.layer import Layer, Representation, Status
-from orthoscope.probe.names import is_weight_layer, owned_parameters
+from orthoscope.probe.names import owned_parameters
 from orthoscope.probe.observer import Observed, Observer
 from orthoscope.probe.reduction import mean_representation, representations
 from orthoscope.probe.views import sample_view, spread
@@ -34,7 +34,7 @@ def layers_of(observer: Observer) -> list[Layer]:
                 name=entry.name,
                 call=entry.call,
                 kind=type(entry.module).__name__,
-                depth=next(depth) if is_weight_layer(entry.module) else None,
+                depth=next(depth) if entry.weighted else None,
                 shape=entry.shape,
                 samples=entry.frame.shape[0],
                 units=entry.units,

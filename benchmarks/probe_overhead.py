@@ -1,0 +1,76 @@
+"""What a diagnosis costs: alternating with a plain forward and backward pass in one process, medians, as ratios.
+
+Beside milliseconds, costs are given in matrix products of 1024 x 1024 in float32, which travel better
+between machines. Run it on a quiet machine: `make benchmark`.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from orthoscope import diagnose
+from orthoscope.models import MLP, resolve
+
+ROUNDS = 15
+LIMITS = {"ResNet-18, 3 x 64 x 64, batch 16": 2.0, "MLP 50 x 100, batch 100": 12.0}
+
+
+def alternating(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
+    """Median seconds of both, taken in turns so that a slow spell of the machine hits both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(ROUNDS + 2):
+        for function, seconds in zip((first, second), times, strict=True):
+            start = time.perf_counter()
+            function()
+            seconds.append(time.perf_counter() - start)
+    return statistics.median(times[0][2:]), statistics.median(times[1][2:])
+
+
+def plain_pass(model: nn.Module, inputs: Tensor) -> Callable[[], None]:
+    def run() -> None:
+        model.zero_grad(set_to_none=True)
+        model(inputs).sum().backward()
+
+    return run
+
+
+def product_seconds() -> float:
+    matrix = torch.randn(1024, 1024)
+    return alternating(lambda: matrix @ matrix, lambda: None)[0]
+
+
+def report(name: str, model: nn.Module, inputs: Tensor, unit: float) -> None:
+    plain, diagnosis = alternating(plain_pass(model, inputs), lambda: diagnose(model, inputs))
+    limit = f"   limit {LIMITS[name]:.0f}x" if name in LIMITS else ""
+    print(
+        f"{name:36s} plain {plain * 1e3:8.1f} ms   diagnose {diagnosis * 1e3:8.1f} ms = {diagnosis / unit:6.1f} products"
+        f"   ratio {diagnosis / plain:5.2f}x{limit}",
+        flush=True,
+    )
+
+
+def mlp(depth: int = 50, width: int = 100) -> nn.Module:
+    return MLP(depth=depth, width=width, generator=torch.Generator().manual_seed(0))
+
+
+def main() -> None:
+    torch.set_num_threads(2)
+    torch.manual_seed(0)
+    unit = product_seconds()
+    print(f"torch {torch.__version__}, 2 threads, median of {ROUNDS}; one 1024-product is {unit * 1e3:.1f} ms")
+    report("ResNet-18, 3 x 64 x 64, batch 16", resolve("timm:resnet18").build(None), torch.randn(16, 3, 64, 64), unit)
+    report("MLP 50 x 100, batch 100", mlp(), torch.randn(100, 100), unit)
+    print("growth with depth, width and batch (at most 64 samples are compared):")
+    for depth in (25, 100, 200):
+        report(f"  MLP {depth} x 100, batch 100", mlp(depth), torch.randn(100, 100), unit)
+    for width in (256, 1024):
+        report(f"  MLP 50 x {width}, batch 100", mlp(width=width), torch.randn(100, width), unit)
+    for samples in (16, 64, 512):
+        report(f"  MLP 50 x 100, batch {samples}", mlp(), torch.randn(samples, 100), unit)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,427 @@
+"""The probe reads the right number from every kind of module. Each test fails for a hook that stores and looks later."""
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from orthoscope import metrics
+from orthoscope.probe import Layer, Recording, Status, record
+
+
+def batch(samples: int = 12, units: int = 16) -> Tensor:
+    return torch.randn(samples, units, generator=torch.Generator().manual_seed(0))
+
+
+def linear(fan_in: int = 16, out: int = 16, seed: int = 1, bias: bool = False) -> nn.Linear:
+    layer = nn.Linear(fan_in, out, bias=bias)
+    with torch.no_grad():
+        layer.weight.normal_(0, (2 / fan_in) ** 0.5, generator=torch.Generator().manual_seed(seed))
+    return layer
+
+
+def row(recording: Recording, name: str, call: int = 0) -> Layer:
+    return next(layer for layer in recording.layers if layer.name == name and layer.call == call)
+
+
+def assert_measures(layer: Layer, output: Tensor) -> None:
+    """The row says of `output` what the metrics say of it."""
+    hidden = output.detach().reshape(len(output), -1)
+    assert layer.gap == pytest.approx(float(metrics.orthogonality_gap(hidden)), rel=1e-6)
+    assert layer.isometry_gap == pytest.approx(float(metrics.isometry_gap(hidden)), rel=1e-6)
+    assert layer.effective_rank == pytest.approx(float(metrics.effective_rank(hidden)), rel=1e-5)
+    assert layer.overlap == pytest.approx(float(metrics.mean_overlap(hidden)), rel=1e-6)
+    centred = float(metrics.effective_rank(hidden, centred=True))
+    assert layer.centred_effective_rank == pytest.approx(centred, rel=1e-5)
+    assert layer.rms == pytest.approx(float(hidden.double().square().mean().sqrt()), rel=1e-6)
+
+
+def test_every_row_is_what_the_metrics_say_and_gradients_are_autograds() -> None:
+    model = nn.Sequential(linear(seed=1), nn.Tanh(), linear(out=24, seed=2), nn.Tanh(), linear(24, 5, seed=3))
+    inputs = batch()
+    recording = record(model, inputs, lambda output: output.square().sum())
+    outputs, hidden = [], inputs.clone().requires_grad_()
+    for module in model:
+        hidden = module(hidden)
+        hidden.retain_grad()
+        outputs.append(hidden)
+    hidden.square().sum().backward()
+    for index, output in enumerate(outputs):
+        layer = row(recording, str(index))
+        assert_measures(layer, output)
+        assert layer.gradient_norm == pytest.approx(float(output.grad.norm()), rel=1e-5)
+    for index in (0, 2, 4):
+        expected = float(model[index].weight.grad.norm())
+        assert row(recording, str(index)).weight_gradient_norm == pytest.approx(expected, rel=1e-5)
+    assert [layer.depth for layer in recording.layers] == [1, None, 2, None, 3]
+
+
+def test_an_in_place_relu_does_not_overwrite_what_was_measured_before_it() -> None:
+    norm = nn.BatchNorm1d(16)
+    model = nn.Sequential(linear(), norm, nn.ReLU(inplace=True), linear(seed=2))
+    recording = record(model, batch(64))
+    variance = row(recording, "1").rms ** 2
+    assert variance == pytest.approx(1.0, abs=1e-3)  # 0.5 after the relu: what a stored tensor would show
+    assert row(recording, "2").rms ** 2 == pytest.approx(0.5, abs=0.05)
+
+
+def test_in_place_gradients_equal_those_out_of_place() -> None:
+    def slopes(inplace: bool) -> list[float | None]:
+        model = nn.Sequential(linear(), nn.ReLU(inplace=inplace), linear(seed=2), nn.ReLU(inplace=inplace))
+        return [layer.gradient_norm for layer in record(model, batch()).layers]
+
+    assert slopes(True) == pytest.approx(slopes(False))
+
+
+def test_a_model_may_change_its_input_in_place() -> None:
+    class Doubling(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = linear()
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.layer(inputs.mul_(2))
+
+    inputs = batch()
+    before = inputs.clone()
+    assert_measures(row(record(Doubling(), inputs), "layer"), Doubling().layer(2 * before))
+    assert torch.equal(inputs, before), "the user's batch is not ours to change"
+
+
+class Twice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared = linear()
+        self.act = nn.Tanh()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.act(self.shared(self.act(self.shared(inputs))))
+
+
+def test_a_module_called_twice_has_two_rows() -> None:
+    model = Twice()
+    recording = record(model, batch())
+    first = model.shared(batch())
+    assert [layer.call for layer in recording.layers if layer.name == "shared"] == [0, 1]
+    assert_measures(row(recording, "shared", 0), first)
+    assert_measures(row(recording, "shared", 1), model.shared(first.tanh()))
+    assert row(recording, "shared", 0).gradient_norm != row(recording, "shared", 1).gradient_norm
+
+
+@dataclasses.dataclass
+class Output:
+    flag: str
+    hidden: Tensor
+
+
+class Wrapping(nn.Module):
+    def __init__(self, wrap: Any) -> None:
+        super().__init__()
+        self.layer, self.wrap = linear(), wrap
+
+    def forward(self, inputs: Tensor) -> Any:
+        return self.wrap(self.layer(inputs))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda hidden: (hidden.sum(), hidden),
+        lambda hidden: {"steps": torch.arange(3), "hidden": hidden},
+        lambda hidden: Output("ok", hidden),
+        lambda hidden: [None, (hidden,)],
+    ],
+    ids=["tuple", "dict", "dataclass", "nested"],
+)
+def test_outputs_may_be_tuples_dicts_and_dataclasses(wrap: Any) -> None:
+    model = nn.Sequential(Wrapping(wrap))
+    recording = record(model, batch())
+    assert_measures(row(recording, "0.layer"), model[0].layer(batch()))
+    assert row(recording, "0.layer").gradient_norm == pytest.approx(1.0)
+
+
+class KeywordOnly(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = linear()
+
+    def forward(self, *, values: Tensor, scale: float = 1.0) -> Tensor:
+        return self.layer(values) * scale
+
+
+def test_a_dict_is_keyword_arguments() -> None:
+    recording = record(KeywordOnly(), {"values": batch(), "scale": 3.0})
+    assert recording.samples == 12
+    assert row(recording, "layer").gradient_norm == pytest.approx(3.0)
+    assert row(recording, "").rms == pytest.approx(3 * row(recording, "layer").rms)
+
+
+def test_a_pair_from_a_loader_is_input_and_target() -> None:
+    data = torch.utils.data.TensorDataset(batch(), torch.zeros(12, dtype=torch.long))
+    loader = torch.utils.data.DataLoader(data, batch_size=8)
+    recording = record(linear(), loader, nn.functional.cross_entropy)
+    assert recording.samples == 8
+    assert recording.gradient_source == "the loss"
+
+
+def test_frozen_layers_still_show_their_representation_gradient() -> None:
+    model = nn.Sequential(linear(), nn.Tanh(), linear(seed=2))
+    for parameter in model[0].parameters():
+        parameter.requires_grad_(False)
+    recording = record(model, batch())
+    free = record(nn.Sequential(linear(), nn.Tanh(), linear(seed=2)), batch())
+    assert row(recording, "0").gradient_norm == pytest.approx(row(free, "0").gradient_norm)
+    assert row(recording, "0").weight_gradient_norm is None
+    assert row(recording, "2").weight_gradient_norm is not None
+
+
+def test_a_wholly_frozen_model_of_tokens_still_shows_gradients() -> None:
+    model = nn.Sequential(nn.Embedding(50, 16), linear(), nn.Tanh(), linear(seed=2)).requires_grad_(False)
+    tokens = torch.randint(50, (12, 7), generator=torch.Generator().manual_seed(0))
+    recording = record(model, tokens)
+    assert row(recording, "1").gradient_norm > 0
+    assert row(recording, "3").gradient_norm == pytest.approx(1.0)
+
+
+def test_a_compiled_model_that_ran_before_is_still_seen() -> None:
+    model = nn.Sequential(linear(), nn.ReLU(), linear(seed=2))
+    expected = record(model, batch())
+    compiled = torch.compile(model, backend="eager")
+    compiled(batch())
+    seen = record(compiled, batch())
+    assert [layer.name for layer in seen.layers] == ["0", "1", "2"]
+    assert [layer.gap for layer in seen.layers] == pytest.approx([layer.gap for layer in expected.layers])
+
+
+def test_a_compiled_part_of_a_model_is_still_seen() -> None:
+    model = nn.Sequential(nn.Sequential(linear(), nn.ReLU()), linear(seed=2))
+    model[0] = torch.compile(model[0], backend="eager")
+    model(batch())
+    assert {layer.name for layer in record(model, batch()).layers} == {"0.0", "0.1", "1"}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing_changes_nothing(reentrant: bool) -> None:
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Sequential(linear(), nn.ReLU(), linear(seed=2))
+            self.head = linear(seed=3)
+            self.use = True
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            hidden = checkpoint(self.inner, inputs, use_reentrant=reentrant) if self.use else self.inner(inputs)
+            return self.head(hidden)
+
+    model = Checkpointed()
+    checkpointed = record(model, batch())
+    model.use = False
+    plain = record(model, batch())
+    assert [layer.name for layer in checkpointed.layers] == [layer.name for layer in plain.layers]
+    for ours, expected in zip(checkpointed.layers, plain.layers, strict=True):
+        assert ours.gap == pytest.approx(expected.gap)
+        assert ours.gradient_norm == pytest.approx(expected.gradient_norm)
+
+
+def test_under_autocast_metrics_stay_in_float64() -> None:
+    model = nn.Sequential(linear(units := 64, units), nn.ReLU(), linear(units, units, seed=2))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        recording = record(model, batch(12, 64))
+        output = model[0](batch(12, 64))
+    assert output.dtype is torch.bfloat16
+    assert_measures(row(recording, "0"), output)
+    hidden = output.detach().float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = hidden @ hidden.mT
+    exact = hidden.double() @ hidden.double().mT
+    assert not torch.allclose(rounded.double(), exact, rtol=1e-4), "a careless Gram matrix is rounded to bfloat16"
+
+
+def test_batch_norm_uses_the_batch_unless_told_otherwise() -> None:
+    model = nn.Sequential(linear(), nn.BatchNorm1d(16)).eval()
+    inputs = 5 * batch(64) + 3
+    assert row(record(model, inputs), "1").rms == pytest.approx(1.0, abs=1e-3)
+    assert row(record(model, inputs, batch_statistics=False), "1").rms > 3
+
+
+def test_dropout_and_drop_path_are_off() -> None:
+    class DropPath(nn.Module):
+        def forward(self, hidden: Tensor) -> Tensor:
+            keep = torch.rand(len(hidden), 1) > 0.5 if self.training else torch.ones(len(hidden), 1)
+            return hidden * keep
+
+    model = nn.Sequential(linear(), nn.Dropout(0.5), DropPath(), nn.BatchNorm1d(16)).train()
+    recording = record(model, batch())
+    assert row(recording, "2").rms == pytest.approx(row(recording, "0").rms)
+    assert "1" in row(recording, "0").also, "dropout that is off passes the same tensor on"
+
+
+class WithPositions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.positions, self.layer = nn.Embedding(50, 16), nn.Embedding(7, 16), linear()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        every = torch.arange(7).expand(len(ids), -1)
+        return self.layer(self.tokens(ids) + self.positions(torch.arange(7)[None]) + self.positions(every))
+
+
+def test_outputs_that_do_not_depend_on_the_batch_are_set_aside() -> None:
+    ids = torch.randint(50, (12, 7), generator=torch.Generator().manual_seed(0))
+    recording = record(WithPositions(), ids)
+    assert row(recording, "positions").status is Status.CONSTANT
+    assert row(recording, "positions").sample_view is None
+    assert row(recording, "layer").status is Status.MEASURED
+    assert row(recording, "layer").token_view is not None
+
+
+def test_samples_that_a_layer_makes_equal_are_a_collapse_and_not_a_constant() -> None:
+    killer = linear(bias=True)
+    nn.init.constant_(killer.weight, 1e-30)
+    nn.init.constant_(killer.bias, 1.0)
+    recording = record(nn.Sequential(linear(), killer, nn.ReLU(), linear(seed=3)), batch())
+    assert [row(recording, name).status for name in ("1", "2", "3")] == [Status.MEASURED] * 3
+    assert row(recording, "3").overlap == pytest.approx(1)
+
+
+class ZeroBranch(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = linear(seed=7)
+        self.branch = nn.Sequential(linear(), nn.BatchNorm1d(16), nn.Identity())
+        nn.init.zeros_(self.branch[1].weight)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.stem(inputs)
+        return hidden + self.branch(hidden)
+
+
+def test_a_branch_that_starts_at_zero_is_marked_and_not_nan() -> None:
+    recording = record(ZeroBranch(), batch())
+    assert row(recording, "branch.1").status is Status.ZERO_BY_DESIGN
+    assert row(recording, "branch.1").rms == 0
+    assert row(recording, "branch.0").gradient_norm == 0
+    assert row(recording, "").gap == pytest.approx(row(recording, "stem").gap)
+    assert row(recording, "stem").gradient_norm > 0
+
+
+def test_a_zero_head_is_looked_through() -> None:
+    head = linear(seed=9)
+    nn.init.zeros_(head.weight)
+    recording = record(nn.Sequential(linear(), nn.Tanh(), head), batch())
+    assert "head" in recording.gradient_source
+    assert row(recording, "2").status is Status.ZERO_BY_DESIGN
+    assert row(recording, "0").gradient_norm > 0
+
+
+def test_a_dead_layer_is_dead_and_not_zero_by_design() -> None:
+    layer = linear(bias=True)
+    nn.init.constant_(layer.bias, -1e3)
+    recording = record(nn.Sequential(layer, nn.ReLU(), linear(seed=2)), batch())
+    assert row(recording, "1").status is Status.DEAD
+
+
+def test_a_batch_of_one_has_gradients_and_no_angles() -> None:
+    recording = record(nn.Sequential(linear(), nn.BatchNorm1d(16), linear(seed=2)), batch(1))
+    assert all(layer.sample_view is None and layer.gradient_norm is not None for layer in recording.layers)
+    assert any("one sample" in note for note in recording.notes)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_that_are_not_finite_are_found_where_they_are(value: float) -> None:
+    model = nn.Sequential(linear(), nn.ReLU(), linear(seed=2), nn.ReLU(), linear(seed=3))
+    with torch.no_grad():
+        model[2].weight[0, 0] = value
+    recording = record(model, batch())
+    assert row(recording, "1").status is Status.MEASURED
+    assert row(recording, "2").status is Status.NOT_FINITE
+
+
+def test_at_most_so_many_samples_are_compared_but_batch_norm_sees_all() -> None:
+    model = nn.Sequential(linear(), nn.BatchNorm1d(16))
+    recording = record(model, batch(64), max_samples=8)
+    assert row(recording, "0").samples == 8
+    everything = model.train()(batch(64))
+    hidden = everything.detach()[::8]
+    assert row(recording, "1").gap == pytest.approx(float(metrics.orthogonality_gap(hidden)), rel=1e-6)
+
+
+def test_sequence_first_outputs_are_read_by_their_samples() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.core = nn.LSTM(16, 16)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.core(inputs.transpose(0, 1))[0][-1]
+
+    inputs = torch.randn(12, 5, 16, generator=torch.Generator().manual_seed(0))
+    model = Recurrent()
+    output = model.core(inputs.transpose(0, 1))[0].transpose(0, 1)
+    assert_measures(row(record(model, inputs), "core"), output)
+
+
+def test_modules_without_a_row_are_listed_with_the_reason() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.unused, self.functional = linear(), linear(), linear()
+            self.counts = nn.Sequential(nn.Flatten(0))
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            self.counts(inputs[:5, :5])
+            return nn.functional.linear(self.used(inputs), self.functional.weight)
+
+    unobserved = record(Odd(), batch()).unobserved
+    assert set(unobserved) == {"unused", "functional", "counts", "counts.0"}
+    assert "never called" in unobserved["functional"]
+    assert "12 samples" in unobserved["counts.0"]
+
+
+def test_a_parametrized_weight_is_one_layer() -> None:
+    layer = torch.nn.utils.parametrizations.orthogonal(linear())
+    recording = record(nn.Sequential(layer, nn.Tanh()), batch())
+    assert [entry.name for entry in recording.layers] == ["0", "1"]
+    assert recording.layers[0].depth == 1
+    assert recording.layers[0].weight_gradient_norm > 0
+
+
+def test_progress_names_every_layer_on_the_way_there_and_back() -> None:
+    seen: list[str] = []
+    record(nn.Sequential(linear(), nn.Tanh()), batch(), progress=seen.append)
+    assert seen == ["0", "1", "1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "message"),
+    [
+        (nn.LazyLinear(3), batch(), "not initialised yet"),
+        (linear().to("meta"), batch(), "meta device"),
+        (linear(), "words", "a batch is a tensor, tuple, dict or DataLoader, got str"),
+        (linear(), {"values": 3}, "holds no tensor"),
+        (linear(), torch.utils.data.DataLoader([]), "DataLoader is empty"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_bad_input_gets_one_sentence(model: nn.Module, inputs: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        record(model, inputs)
+
+
+def test_a_loss_must_be_one_number() -> None:
+    with pytest.raises(ValueError, match="one number in a tensor"):
+        record(linear(), batch(), lambda output: output)
+
+
+def test_a_constant_output_leaves_gradients_unchecked() -> None:
+    class Detached(nn.Module):
+        def forward(self, inputs: Tensor) -> Tensor:
+            return inputs.detach() * 2
+
+    recording = record(Detached(), batch())
+    assert recording.gradient_source == ""
+    assert math.isclose(recording.layers[0].rms, 2 * recording.input.rms, rel_tol=1e-6)

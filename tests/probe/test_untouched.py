@@ -1,0 +1,139 @@
+"""Diagnosing leaves no trace: everything a model holds is the same, bit for bit, also when it fails half-way."""
+
+import copy
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from orthoscope.probe import record
+
+
+class Restless(nn.Module):
+    """Changes everything a forward pass can: buffers, parameters, attributes, random state; fails on demand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.norm = nn.BatchNorm1d(6)
+        self.drop = nn.Dropout(0.5)
+        self.register_buffer("steps", torch.zeros(3))
+        self.register_buffer("signed_zero", torch.tensor([-0.0, torch.nan]))
+        self.calls = 0
+        self.cache: list[Tensor] = []
+        self.fail = False
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.steps += 1
+        self.signed_zero = self.signed_zero + 0
+        self.calls += 1
+        hidden = self.drop(self.norm(self.layer(inputs)))
+        self.cache.append(hidden)
+        self.last = hidden
+        with torch.no_grad():
+            self.layer.weight.data.mul_(0.5)  # invisible to version counters
+        torch.rand(3), random.random(), np.random.rand()
+        if self.fail:
+            raise RuntimeError("in the middle")
+        return hidden
+
+
+def snapshot(model: Restless) -> dict[str, Any]:
+    bits = {name: value.detach().clone().flatten().view(torch.uint8) for name, value in model.state_dict().items()}
+    return {
+        "bits": bits,
+        "identity": {name: id(value) for name, value in model.named_parameters()},
+        "grads": {name: value.grad for name, value in model.named_parameters()},
+        "flags": [(module.training, len(module._forward_hooks), len(module._backward_hooks)) for module in model.modules()],
+        "requires_grad": [parameter.requires_grad for parameter in model.parameters()],
+        "calls": model.calls,
+        "cache": list(model.cache),
+        "last": hasattr(model, "last"),
+        "torch_rng": torch.get_rng_state().tolist(),
+        "python_rng": random.getstate(),
+        "numpy_rng": (np.random.get_state()[1].tolist(), np.random.get_state()[2]),
+    }
+
+
+def assert_same(before: dict[str, Any], after: dict[str, Any]) -> None:
+    bits_before, bits_after = before.pop("bits"), after.pop("bits")
+    assert all(torch.equal(bits_before[name], bits_after[name]) for name in bits_before)
+    grads_before, grads_after = before.pop("grads"), after.pop("grads")
+    assert all(grads_before[name] is grads_after[name] for name in grads_before), "the very same gradient tensors"
+    assert before == after
+
+
+@pytest.mark.parametrize("fail", [False, True], ids=["completes", "raises"])
+def test_the_model_is_left_bit_identical(fail: bool) -> None:
+    torch.manual_seed(0)
+    model = Restless().train()
+    model.norm.eval()
+    model.layer.bias.requires_grad_(False)
+    model.layer.weight.grad = torch.ones(6, 6)
+    seen: list[int] = []
+    model.layer.register_forward_hook(lambda *_: seen.append(1))
+    model.fail = fail
+    inputs = torch.randn(5, 6)
+    kept = inputs.clone()
+    before = snapshot(model)
+    if fail:
+        with pytest.raises(RuntimeError, match="in the middle"):
+            record(model, inputs)
+    else:
+        record(model, inputs)
+    assert_same(before, snapshot(model))
+    assert torch.equal(inputs, kept)
+    assert inputs.grad is None
+    assert seen == [1], "hooks of the user's own still run"
+
+
+def test_a_failing_loss_leaves_the_model_alone_too() -> None:
+    model = Restless().train()
+    before = snapshot(model)
+
+    def loss(output: Tensor) -> Tensor:
+        raise KeyError("no such label")
+
+    with pytest.raises(KeyError):
+        record(model, torch.randn(5, 6, generator=torch.Generator().manual_seed(0)), loss)
+    assert_same(before, snapshot(model))
+
+
+def test_a_naive_pass_would_have_left_traces() -> None:
+    model = Restless().train()
+    before = snapshot(model)
+    model(torch.randn(5, 6)).sum().backward()
+    with pytest.raises(AssertionError):
+        assert_same(before, snapshot(model))
+
+
+def test_hooks_can_still_be_removed_by_their_handles() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    handle = model[0].register_forward_hook(lambda *_: None)
+    record(model, torch.randn(5, 4, generator=torch.Generator().manual_seed(0)))
+    handle.remove()
+    assert not model[0]._forward_hooks
+
+
+def test_training_goes_on_as_if_nothing_had_happened() -> None:
+    def losses(probe: bool) -> list[float]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Dropout(0.3), nn.Linear(6, 2))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        values = []
+        for _ in range(5):
+            inputs = torch.randn(8, 6)
+            optimizer.zero_grad()
+            value = model(inputs).square().mean()
+            value.backward()
+            if probe:
+                record(copy.deepcopy(model), inputs)
+                record(model, inputs)
+            optimizer.step()
+            values.append(value.item())
+        return values
+
+    assert losses(probe=True) == losses(probe=False)
