@@ -46,7 +46,7 @@ def report(name: str, model: nn.Module, inputs: Tensor, unit: float) -> None:
     plain, diagnosis = alternating(plain_pass(model, inputs), lambda: diagnose(model, inputs))
     limit = f"   limit {LIMITS[name]:.0f}x" if name in LIMITS else ""
     print(
-        f"{name:36s} plain {plain * 1e3:8.1f} ms   diagnose {diagnosis * 1e3:8.1f} ms = {diagnosis / unit:6.1f} products"
+        f"{name:34s} plain {plain * 1e3:8.1f} ms  diagnose {diagnosis * 1e3:8.1f} ms, {diagnosis / unit:6.1f} products"
         f"   ratio {diagnosis / plain:5.2f}x{limit}",
         flush=True,
     )
@@ -61,7 +61,12 @@ def main() -> None:
     torch.manual_seed(0)
     unit = product_seconds()
     print(f"torch {torch.__version__}, 2 threads, median of {ROUNDS}; one 1024-product is {unit * 1e3:.1f} ms")
-    report("ResNet-18, 3 x 64 x 64, batch 16", resolve("timm:resnet18").build(None), torch.randn(16, 3, 64, 64), unit)
+    report(
+        "ResNet-18, 3 x 64 x 64, batch 16",
+        resolve("timm:resnet18").build(None),
+        torch.randn(16, 3, 64, 64),
+        unit,
+    )
     report("MLP 50 x 100, batch 100", mlp(), torch.randn(100, 100), unit)
     print("growth with depth, width and batch (at most 64 samples are compared):")
     for depth in (25, 100, 200):

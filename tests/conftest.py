@@ -1,4 +1,4 @@
-"""Shapes are checked while the tests run, and only then. Environment that must be set before torch loads is set here."""
+"""Shapes are checked while the tests run, and only then. What must be set before torch loads is set here."""
 
 import os
 
@@ -11,9 +11,9 @@ from jaxtyping import install_import_hook
 
 install_import_hook("orthoscope", "beartype.beartype")
 
-import pytest
-import torch
-from hypothesis import settings
+import pytest  # noqa: E402
+import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 # Two processes share two cores; deadlines would measure the neighbour.
 settings.register_profile("orthoscope", deadline=None, max_examples=40, derandomize=True)

@@ -179,9 +179,7 @@ def list_data() -> int:
 
     from orthoscope.data import available, data_directory
 
-    table = Table(
-        "name", "what", "samples", "shape", "classes", "here", "fetched from", box=None, header_style="bold"
-    )
+    table = Table("name", "what", "samples", "shape", "classes", "here", "fetched from", box=None, header_style="bold")
     for entry in available():
         samples = " + ".join(f"{count} {split}" for split, count in entry.samples.items())
         shape = "x".join(map(str, entry.shape))
@@ -206,15 +204,11 @@ def get(*names: str) -> int:
     from orthoscope.data import get as fetch
 
     if not names:
-        raise ValueError(
-            f"no dataset was named: choose from {', '.join(entry.name for entry in available())}"
-        )
+        raise ValueError(f"no dataset was named: choose from {', '.join(entry.name for entry in available())}")
     for name in names:
         with _progress() as (advance, _):
 
-            def progress(
-                done: int, total: int, what: str, advance: Callable[[float, str], None] = advance
-            ) -> None:
+            def progress(done: int, total: int, what: str, advance: Callable[[float, str], None] = advance) -> None:
                 advance(done / total if total else 0.0, what)
 
             folder = fetch(name, progress=progress)

@@ -44,7 +44,7 @@ class History:
 def minibatches(
     inputs: Tensor, targets: Tensor, size: int, generator: torch.Generator | None = None
 ) -> Callable[[], Iterator[tuple[Tensor, Tensor]]]:
-    """One epoch at a time, shuffled anew at each call; the last batch may be smaller. Shuffled on the CPU, for every device."""
+    """One epoch at a time, shuffled anew at each call on the CPU, for every device alike; the last may be small."""
     if len(inputs) != len(targets):
         raise ValueError(f"{len(inputs)} inputs and {len(targets)} targets do not pair up")
     if size < 1:
@@ -97,9 +97,7 @@ def train(
     return history
 
 
-def _steps(
-    epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]], steps: int
-) -> Iterator[tuple[int, Tensor, Tensor]]:
+def _steps(epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]], steps: int) -> Iterator[tuple[int, Tensor, Tensor]]:
     taken = turn = 0
     while taken < steps:
         turn += 1
@@ -124,7 +122,7 @@ def _step(
     def closure() -> float:
         optimizer.zero_grad(set_to_none=True)
         value = loss(model(inputs), targets)
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         if clip is not None:
             clip(model)
         return float(value.detach())

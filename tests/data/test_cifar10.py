@@ -63,9 +63,7 @@ def test_labels_are_the_numbers_of_a_json_list(tmp_path):
     assert labels.tolist() == [3, 0, 9]
 
 
-@pytest.mark.parametrize(
-    "labels", [[3, 0], [3, 0, 10], [3, 0, -1], [3, 0, 1.0], [3, 0, True], {"3": 0}, 3, None]
-)
+@pytest.mark.parametrize("labels", [[3, 0], [3, 0, 10], [3, 0, -1], [3, 0, 1.0], [3, 0, True], {"3": 0}, 3, None])
 def test_anything_but_that_many_class_numbers_is_refused(tmp_path, labels):
     path = tmp_path / "labels.json"
     path.write_text(json.dumps(labels))

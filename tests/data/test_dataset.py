@@ -67,9 +67,7 @@ def test_images_without_labels_are_refused(digits):
 
 
 def test_an_unknown_name_is_answered_with_the_names_there_are():
-    with pytest.raises(
-        ValueError, match="no dataset 'imagenet': choose one of digits, mnist, fashion-mnist, cif"
-    ):
+    with pytest.raises(ValueError, match="no dataset 'imagenet': choose one of digits, mnist, fashion-mnist, cif"):
         load("imagenet")
 
 

@@ -53,9 +53,7 @@ def test_embedded_data_needs_no_fetching(bench):
     assert bench.called() == []
 
 
-@pytest.mark.parametrize(
-    "change", [lambda x: x + b"!", lambda x: x[:-1], lambda x: x[:-1] + b"!", lambda x: b""]
-)
+@pytest.mark.parametrize("change", [lambda x: x + b"!", lambda x: x[:-1], lambda x: x[:-1] + b"!", lambda x: b""])
 def test_contents_that_differ_from_the_checksum_are_refused_and_nothing_is_left(bench, change):
     contents = bench.contents
     bench.serve({"package/images": contents["images"], "package/labels": change(contents["labels"])})

@@ -17,9 +17,7 @@ def output_variances(model: nn.Module, batch: torch.Tensor) -> dict[str, float]:
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Conv2d):
             module.register_forward_hook(
-                lambda _module, _inputs, output, name=name: variances.update(
-                    {name: output.var(correction=0).item()}
-                )
+                lambda _module, _inputs, output, name=name: variances.update({name: output.var(correction=0).item()})
             )
     model(batch)
     return variances

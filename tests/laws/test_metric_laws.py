@@ -160,7 +160,9 @@ WEIGHTS = st.tuples(st.integers(2, 9), st.integers(2, 9), st.integers(0, 10_000)
 
 
 @given(shape=WEIGHTS)
-def test_orthogonality_of_weights_is_zero_for_orthogonal_ones_and_its_floor_otherwise(shape: tuple[int, int, int]) -> None:
+def test_orthogonality_of_weights_is_zero_for_orthogonal_ones_and_its_floor_otherwise(
+    shape: tuple[int, int, int],
+) -> None:
     out, fan_in, seed = shape
     weight = haar(out, fan_in, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     assert float(metrics.soft_orthogonality(weight)) == pytest.approx(math.sqrt(max(0, fan_in - out)), abs=1e-9)

@@ -4,7 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from orthoscope.linalg import contrasts, frames, haar, over_cores, sample_frame, singular_values, weight_matrix
+from orthoscope.linalg import (
+    contrasts,
+    frames,
+    haar,
+    over_cores,
+    sample_frame,
+    singular_values,
+    weight_matrix,
+)
 
 
 @pytest.mark.parametrize("shape", [(4, 9), (5, 5), (7, 3), (3, 4, 9), (1, 6)])

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from references import slow_twins
 
 from orthoscope import metrics
 from orthoscope.linalg import haar
+from references import slow_twins
 
 SHAPES = [(2, 5), (5, 5), (6, 17), (9, 4), (7, 40)]
 REPRESENTATION = ["orthogonality_gap", "mean_overlap", "overlap_potential", "effective_rank", "stable_rank"]

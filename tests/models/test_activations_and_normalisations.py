@@ -92,7 +92,5 @@ def test_uncentred_batch_norm_gives_every_unit_mean_square_one_and_keeps_directi
 
 def test_unknown_norms_list_the_known() -> None:
     for make, table in ((vector_norm, VECTOR_NORMS), (map_norm, MAP_NORMS)):
-        with pytest.raises(
-            ValueError, match=f"unknown normalisation 'group': choose one of {', '.join(table)}"
-        ):
+        with pytest.raises(ValueError, match=f"unknown normalisation 'group': choose one of {', '.join(table)}"):
             make("group", 4)

@@ -194,9 +194,7 @@ def test_type_two_keeps_and_type_three_halves_the_resolution() -> None:
 
 @pytest.mark.parametrize("kind", [1, 2])
 def test_a_block_adds_its_branch_and_without_skip_is_its_branch(kind: int) -> None:
-    with_skip, without = (
-        ResNet(kind=kind, blocks=1, width=4, skip=s, generator=seeded(0)) for s in (True, False)
-    )
+    with_skip, without = (ResNet(kind=kind, blocks=1, width=4, skip=s, generator=seeded(0)) for s in (True, False))
     hidden: Tensor = torch.randn(6, 4) if kind == 1 else torch.randn(6, 4, 5, 5)
     block, bare = with_skip.layers[0], without.layers[0]
     assert block.skip
@@ -245,9 +243,7 @@ def test_the_transformer_starts_with_standard_deviation_one_fiftieth() -> None:
 def test_post_norm_streams_are_normalised_and_pre_norm_ones_are_not() -> None:
     ids = tokens(3, 6, 11, generator=seeded(0))
     post, pre = (
-        Transformer(
-            depth=3, width=32, heads=2, vocabulary=11, length=6, norm=norm, init="he", generator=seeded(0)
-        )
+        Transformer(depth=3, width=32, heads=2, vocabulary=11, length=6, norm=norm, init="he", generator=seeded(0))
         for norm in ("post", "pre")
     )
     streams = [model.layers(model.tokens(ids)) for model in (post, pre)]

@@ -161,9 +161,7 @@ def test_a_module_itself_is_the_network(user_code: str) -> None:
 
 @pytest.mark.parametrize(("name", "seen"), [("recurrent", "GRU"), ("bare", "no layer with weights")])
 def test_a_batch_that_cannot_be_guessed_is_asked_for(name: str, seen: str, user_code: str) -> None:
-    with pytest.raises(
-        TargetError, match=f"no batch can be guessed .*{seen}.*--batch package.module:function"
-    ):
+    with pytest.raises(TargetError, match=f"no batch can be guessed .*{seen}.*--batch package.module:function"):
         resolve(f"{user_code}.net:{name}").batch(4)
 
 

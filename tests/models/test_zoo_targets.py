@@ -11,9 +11,7 @@ from orthoscope.models.targets.guess import batch_for
 
 LLAMA = "hf:llama(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, vocab_size=50)"
 T5 = "hf:t5(d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, vocab_size=50)"
-VIT = (
-    "hf:vit(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=32)"
-)
+VIT = "hf:vit(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=32)"
 WHISPER = (
     "hf:whisper(d_model=16, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=32, decoder_ffn_dim=32,"
     " encoder_attention_heads=2, decoder_attention_heads=2, max_source_positions=10, vocab_size=60,"
@@ -99,9 +97,7 @@ def test_every_mistake_about_the_zoo_is_one_sentence(text: str, message: str) ->
 @pytest.mark.parametrize("text", [TIMM, LLAMA])
 def test_a_model_that_does_not_fit_is_refused_before_it_is_built(text, monkeypatch) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: 10_000)
-    with pytest.raises(
-        TargetError, match=r"billion parameters, whose weights and gradients need .* available"
-    ):
+    with pytest.raises(TargetError, match=r"billion parameters, whose weights and gradients need .* available"):
         resolve(text).build(None)
 
 

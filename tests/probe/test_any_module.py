@@ -1,4 +1,4 @@
-"""The probe reads the right number from every kind of module. Each test fails for a hook that stores and looks later."""
+"""The probe reads the right number from every kind of module; a hook that stores and looks later would not."""
 
 import dataclasses
 import math

@@ -47,7 +47,9 @@ def snapshot(model: Restless) -> dict[str, Any]:
         "bits": bits,
         "identity": {name: id(value) for name, value in model.named_parameters()},
         "grads": {name: value.grad for name, value in model.named_parameters()},
-        "flags": [(module.training, len(module._forward_hooks), len(module._backward_hooks)) for module in model.modules()],
+        "flags": [
+            (module.training, len(module._forward_hooks), len(module._backward_hooks)) for module in model.modules()
+        ],
         "requires_grad": [parameter.requires_grad for parameter in model.parameters()],
         "calls": model.calls,
         "cache": list(model.cache),

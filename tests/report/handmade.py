@@ -57,9 +57,7 @@ def finding(check: str, state: str = "clean", **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def document(
-    layers: list[dict[str, Any]] | None = None, sick_at: str | None = None, **changes: Any
-) -> dict[str, Any]:
+def document(layers: list[dict[str, Any]] | None = None, sick_at: str | None = None, **changes: Any) -> dict[str, Any]:
     """A healthy network of the given layers, or one that collapses at `sick_at`."""
     findings = [finding("live layers"), finding("token rank", "not checked", reason="there are no tokens")]
     if sick_at is not None:

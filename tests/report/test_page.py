@@ -115,9 +115,7 @@ def test_sections_come_in_order_and_the_verdict_first():
 
 
 def test_several_networks_share_a_plane_and_are_linked():
-    page = Page(
-        report.html([document(name="a"), document(name="b", sick_at="4"), document(name="c", gap=None)])
-    )
+    page = Page(report.html([document(name="a"), document(name="b", sick_at="4"), document(name="c", gap=None)]))
     targets = set(page.values("id"))
     links = page.values("href")
     assert len(links) == 3
@@ -147,8 +145,7 @@ def test_undefined_values_leave_a_gap_in_the_line():
     broken = [layer(str(n), n, sample_view=None if n == 5 else dict(VIEW)) for n in range(1, 10)]
     whole = [layer(str(n), n) for n in range(1, 10)]
     pieces = {
-        name: report.html([document(layers)]).count("<polyline")
-        for name, layers in (("b", broken), ("w", whole))
+        name: report.html([document(layers)]).count("<polyline") for name, layers in (("b", broken), ("w", whole))
     }
     assert pieces["b"] > pieces["w"]
 
@@ -156,11 +153,7 @@ def test_undefined_values_leave_a_gap_in_the_line():
 @pytest.mark.parametrize("norm", [0.0, 5e-324, 1e-40, 1e308, None])
 def test_extreme_scales_render(norm):
     layers = [layer(str(n), n, rms=norm, gradient_norm=norm) for n in range(1, 5)]
-    Page(
-        report.html(
-            [document(layers, slope={"value": 700.0, "standard_error": None, "layers": 4, "unit": ""})]
-        )
-    )
+    Page(report.html([document(layers, slope={"value": 700.0, "standard_error": None, "layers": 4, "unit": ""})]))
 
 
 def test_two_thousand_layers_stay_below_two_megabytes():

@@ -20,9 +20,7 @@ def test_the_verdict_comes_first_and_needs_no_colour():
 
 
 def test_the_first_sick_layer_has_an_arrow_and_its_symptom():
-    marked = [
-        line for line in report.text(document(sequential(20), sick_at="12")).splitlines() if "→" in line
-    ]
+    marked = [line for line in report.text(document(sequential(20), sick_at="12")).splitlines() if "→" in line]
     assert len(marked) == 1
     assert marked[0].split()[1] == "12"
     assert "collapse" in marked[0]
@@ -42,9 +40,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width, layers):
 def test_at_80_columns_a_rank_deficient_layer_is_named_whole():
     view = document()["layers"][0]["sample_view"] | {"isometry_gap": None}
     layers = [*sequential(3), layer("head", 4, rank_deficient=True, sample_view=view)]
-    row = next(
-        line for line in rendered(report.terminal(document(layers)), 80).splitlines() if "head" in line
-    )
+    row = next(line for line in rendered(report.terminal(document(layers)), 80).splitlines() if "head" in line)
     assert "rank-deficient" in row
     assert "inf" not in row
     assert "None" not in row
@@ -77,9 +73,7 @@ def test_unobserved_modules_and_notes_are_told():
 
 def test_undefined_numbers_read_as_dashes():
     slope = {"value": None, "standard_error": None, "layers": 0, "unit": ""}
-    text = report.text(
-        document([undefined_layer("a"), undefined_layer("b", "not finite")], gap=None, slope=slope)
-    )
+    text = report.text(document([undefined_layer("a"), undefined_layer("b", "not finite")], gap=None, slope=slope))
     assert "None" not in text
     assert "nan" not in text
     assert "slope not measured" in text
@@ -89,9 +83,7 @@ def test_undefined_numbers_read_as_dashes():
 
 def test_names_cannot_steer_the_terminal():
     hostile = "[bold]x[/nonsense]\x1b[31m\x07\u202e\ud800"
-    shown = report.text(
-        document([layer(hostile)], name=hostile, findings=[finding(hostile, "found", layer=hostile)])
-    )
+    shown = report.text(document([layer(hostile)], name=hostile, findings=[finding(hostile, "found", layer=hostile)]))
     shown += rendered(report.gallery_table([document(name=hostile)]), 80)
     assert "[bold]" in shown  # not taken for markup
     assert not {"\x1b", "\x07", "\u202e", "\ud800"} & set(shown)

@@ -40,9 +40,7 @@ def extract(
         raise ArchiveError(f"{archive.name} does not hold {', '.join(wanted)}")
 
 
-def _store(
-    contents: BufferedIOBase, file: DataFile, folder: Path, report: Callable[[int], None] | None
-) -> None:
+def _store(contents: BufferedIOBase, file: DataFile, folder: Path, report: Callable[[int], None] | None) -> None:
     if file.member.endswith(".gz"):
         contents = gzip.GzipFile(fileobj=contents)
     with contents, (folder / file.name).open("wb") as sink:

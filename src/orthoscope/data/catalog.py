@@ -56,9 +56,7 @@ def entry_named(name: str) -> Entry:
     return CATALOG[name]
 
 
-def _idx_files(
-    folder: str, suffix: str, sums: Mapping[str, tuple[str, str]]
-) -> dict[str, tuple[DataFile, ...]]:
+def _idx_files(folder: str, suffix: str, sums: Mapping[str, tuple[str, str]]) -> dict[str, tuple[DataFile, ...]]:
     """MNIST and its replacement have the same file names and sizes; `sums` are of images and labels."""
     files: dict[str, tuple[DataFile, ...]] = {}
     for split, stem, samples in (("train", "train", 60_000), ("test", "t10k", 10_000)):

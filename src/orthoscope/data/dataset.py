@@ -24,9 +24,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if len(self.pixels) != len(self.labels):
-            raise ValueError(
-                f"{self.name} ({self.split}) has {len(self.pixels)} images but {len(self.labels)} labels"
-            )
+            raise ValueError(f"{self.name} ({self.split}) has {len(self.pixels)} images but {len(self.labels)} labels")
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -33,9 +33,7 @@ def load(name: str, split: str = "train", directory: Directory | None = None) ->
 
 
 def _read(entry: Entry, split: str, paths: list[Path]) -> tuple[Pixels, Labels]:
-    pixels, labels = (
-        read_cifar10(paths[:-1], paths[-1]) if entry.name == "cifar10" else _read_idx_pair(*paths)
-    )
+    pixels, labels = read_cifar10(paths[:-1], paths[-1]) if entry.name == "cifar10" else _read_idx_pair(*paths)
     expected = (entry.samples[split], *entry.shape)
     if pixels.shape != expected or len(labels) != len(pixels):
         raise ValueError(
@@ -51,7 +49,5 @@ def _read_idx_pair(images: Path, labels: Path) -> tuple[Pixels, Labels]:
     pixels, classes = read_idx(images), read_idx(labels)
     for path, array, dimensions in ((images, pixels, 3), (labels, classes, 1)):
         if array.dtype != torch.uint8 or array.ndim != dimensions:
-            raise ValueError(
-                f"{path} holds {array.ndim}-dimensional {array.dtype}, not {dimensions} of bytes"
-            )
+            raise ValueError(f"{path} holds {array.ndim}-dimensional {array.dtype}, not {dimensions} of bytes")
     return pixels.unsqueeze(1), classes.long()

@@ -25,13 +25,13 @@ class Evidence:
     standard_error: float | None = None
 
 
-class NotChecked(Exception):
+class NotChecked(Exception):  # noqa: N818 - a reason, not an error
     """Raised by a measure that has nothing to go by; its message is the reason the report gives."""
 
 
 @dataclass(frozen=True)
 class GradientProfile:
-    """Log-norms of the gradient at the weight layers, from the input to the output, and their slope toward the input."""
+    """Log-norms of the gradient at the weight layers, input to output, and their slope toward the input."""
 
     layers: tuple[Layer, ...]
     slope: float
@@ -92,9 +92,7 @@ def underflown_layers(recording: Recording) -> Evidence:
 
     A zero between layers that do get one is a branch that starts closed, not a vanished gradient.
     """
-    seen = [
-        layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None
-    ]
+    seen = [layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None]
     if not recording.gradient_source or not any(layer.gradient_norm for layer in seen):
         raise NotChecked("no gradient arrives at any weight layer")
     starved = []
@@ -102,13 +100,13 @@ def underflown_layers(recording: Recording) -> Evidence:
         if layer.gradient_norm:
             break
         starved.append(layer)
-    return Evidence(len(starved), lambda limit: starved[-1].name if starved else None)
+    return Evidence(float(len(starved)), lambda limit: starved[-1].name if starved else None)
 
 
 def non_finite_outputs(recording: Recording) -> Evidence:
     """How many module outputs hold nan or infinity."""
     broken = [layer for layer in recording.layers if layer.status is Status.NOT_FINITE]
-    return Evidence(len(broken), lambda limit: broken[0].name if broken else None)
+    return Evidence(float(len(broken)), lambda limit: broken[0].name if broken else None)
 
 
 def non_finite_gradients(recording: Recording) -> Evidence:
@@ -117,13 +115,13 @@ def non_finite_gradients(recording: Recording) -> Evidence:
     if not gradients:
         raise NotChecked("no gradient was observed")
     broken = [layer for layer in gradients if not math.isfinite(layer.gradient_norm or 0.0)]
-    return Evidence(len(broken), lambda limit: broken[-1].name if broken else None)
+    return Evidence(float(len(broken)), lambda limit: broken[-1].name if broken else None)
 
 
 def dead_layers(recording: Recording) -> Evidence:
     """How many module outputs are exactly zero without being made so by a weight that starts at zero."""
     dead = [layer for layer in recording.layers if layer.status is Status.DEAD]
-    return Evidence(len(dead), lambda limit: dead[0].name if dead else None)
+    return Evidence(float(len(dead)), lambda limit: dead[0].name if dead else None)
 
 
 def sample_rank(recording: Recording) -> Evidence:

@@ -70,7 +70,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "token rank", Symptom.COLLAPSE, ev.token_rank, "share of possible directions", 0.05, 0.018,
-        "the tokens of a sequence collapse from {layer} on: {value:.1%} of the directions they could have are left at the end",
+        "tokens of a sequence collapse from {layer} on: {value:.1%} of the directions they could have are left",
         "tokens use {value:.0%} of the directions they could have at the end", low_is_bad=True,
     ),
     Rule(

@@ -15,7 +15,7 @@ def haar(
 ) -> Float[Tensor, "*batch rows columns"]:
     r"""A matrix with orthonormal columns (rows, if it is wide), uniform over all of them.
 
-    $$ G = QR,\ G_{ij}\sim\mathcal N(0,1) \ \Rightarrow\ Q\,\operatorname{sign}(\operatorname{diag} R) \sim \text{Haar} $$
+    $$ G = QR, G_{ij}\sim\mathcal N(0,1) \ \Rightarrow\ Q \operatorname{sign}(\operatorname{diag} R) \sim \text{Haar} $$
 
     Without the signs, QR's own convention leaks into $Q$ and it is not uniform (Mezzadri, 2007).
     Leading sizes `batch` give that many independent matrices at once.

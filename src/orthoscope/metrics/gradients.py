@@ -27,15 +27,15 @@ def log_norm(gradient: Float[Tensor, "*batch rows columns"]) -> Scalar:
 
 
 def explosion_rate(log_norms: LogNorms, gap: int = 10) -> Float[Tensor, "*batch rates"]:
-    r"""$R(\ell) = (\log\|\nabla W_{\ell-g}\| - \log\|\nabla W_\ell\|)/g$ for $\ell = g, g+1, \dots$, layers counted from the input.
+    r"""Growth of the log-gradient per layer over a gap of $g$ layers, for $\ell = g, g+1, \dots$ from the input.
+
+    $$ R(\ell) = \frac{\log\|\nabla W_{\ell-g}\| - \log\|\nabla W_\ell\|}{g} $$
 
     Positive when gradients grow toward the input (seed 004, C.155, with the sign corrected).
     """
     layers = log_norms.shape[-1]
     if not 1 <= gap < layers:
-        raise ValueError(
-            f"a gap of {gap} layers needs more than {gap} layers, got {layers}: choose 1 to {layers - 1}"
-        )
+        raise ValueError(f"a gap of {gap} layers needs more than {gap} layers, got {layers}: choose 1 to {layers - 1}")
     return (log_norms[..., :-gap] - log_norms[..., gap:]).double() / gap
 
 

@@ -46,12 +46,15 @@ def cosines(gram: Gram) -> tuple[Gram, Tensor]:
 
 
 def overlap(gram: Gram) -> Scalar:
-    r"""Mean cosine over pairs, $(u^\top G u - m)/(m(m-1))$ with $u_i = 1/\sqrt{G_{ii}}$ for the $m$ samples that are not zero."""
+    r"""Mean cosine over pairs of the $m$ samples that are not zero.
+
+    $$ \frac{u^\top G u - m}{m(m-1)}, \qquad u_i = 1/\sqrt{G_{ii}} $$
+    """
     norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
     inverse = torch.where(norms > 0, 1 / norms, 0.0)
     count = (norms > 0).sum(-1)
     total = (inverse.unsqueeze(-2) @ gram @ inverse.unsqueeze(-1)).squeeze(-1).squeeze(-1)
-    return (total - count) / (count * (count - 1))
+    return torch.where(count > 1, (total - count) / (count * (count - 1)), torch.nan)
 
 
 def absolute_overlap(gram: Gram) -> Scalar:

@@ -20,11 +20,12 @@ RANK_DEFICIENT = 1e14
 
 
 def orthogonality_gap(hidden: Hidden, centred: bool = False) -> Scalar:
-    r"""Distance of the samples from an orthogonal frame of equal lengths: 0 is perfect, $\sqrt{(n-1)/n}$ is one direction.
+    r"""Distance of the samples from an orthogonal frame of equal lengths: 0 is perfect.
 
     $$ V(H) = \Big\| \frac{HH^\top}{\|H\|_F^2} - \frac{I_n}{n} \Big\|_F $$
 
-    With more samples than units 0 is out of reach: at least $\sqrt{1/d-1/n}$. Centred: of the $n-1$ contrasts.
+    At most $\sqrt{(n-1)/n}$, when all samples are one direction. With more samples than units 0 is out of
+    reach: at least $\sqrt{1/d-1/n}$. Centred: of the $n-1$ contrasts.
     """
     rows = _rows(hidden, centred)
     samples, units = rows.shape[-2:]
@@ -66,7 +67,7 @@ def frame_isometry_gap(frame: Float[Tensor, "*batch samples samples"]) -> Scalar
 
 
 def _condition(frame: Float[Tensor, "*batch samples samples"]) -> Scalar:
-    """Condition number of a triangle, from above within a factor `samples`, infinite if it is singular, nan if not finite."""
+    """Condition number of a triangle, at most a factor `samples` too large; infinite if singular, nan if undefined."""
     norm = torch.linalg.matrix_norm(frame)
     identity = torch.eye(frame.shape[-1], dtype=frame.dtype, device=frame.device).expand_as(frame)
     inverse = torch.linalg.solve_triangular(frame, identity, upper=False)
@@ -77,7 +78,10 @@ def _condition(frame: Float[Tensor, "*batch samples samples"]) -> Scalar:
 
 
 def isometry(hidden: Hidden, centred: bool = False) -> Scalar:
-    r"""$I(H) = \det(HH^\top)^{1/n} / (\operatorname{tr} HH^\top/n) = e^{-\psi(H)}$: 1 for an isometry, 0 for dependent samples."""
+    r"""1 for samples that are orthogonal and of one length, 0 for dependent ones.
+
+    $$ I(H) = \frac{\det(HH^\top)^{1/n}}{\operatorname{tr} HH^\top/n} = e^{-\psi(H)} $$
+    """
     return (-isometry_gap(hidden, centred)).exp()
 
 
@@ -91,18 +95,18 @@ def mean_overlap(hidden: Hidden, centred: bool = False, absolute: bool = False) 
 
 
 def overlap_potential(hidden: Hidden, centred: bool = False) -> Scalar:
-    r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines $c$: 0 for orthogonal samples, infinite for parallel ones."""
+    r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines: 0 for orthogonal samples, infinite for parallel."""
     return gram.potential(_gram(hidden, centred))
 
 
 def mean_energy(hidden: Hidden) -> Scalar:
-    r"""Fraction of the energy that sits in the batch mean, $n\|\bar h\|^2/\sum_i\|h_i\|^2$: 1 when all samples are equal."""
+    r"""Fraction of the energy in the batch mean, $n\|\bar h\|^2/\sum_i\|h_i\|^2$: 1 when all samples are equal."""
     rows = _rows(hidden, centred=False)
     return rows.shape[-2] * rows.mean(-2).square().sum(-1) / rows.square().sum((-2, -1))
 
 
 def numerical_rank(hidden: Hidden, centred: bool = False, precision: torch.dtype | None = None) -> Scalar:
-    r"""Rank of the Gram matrix at a precision: $\#\{i: \sigma_i^2 > n\,\varepsilon\,\sigma_1^2\}$, `torch.linalg.matrix_rank`'s rule.
+    r"""Rank of the Gram matrix, by `torch.linalg.matrix_rank`'s rule: $\#\{i: \sigma_i^2 > n\,\varepsilon\,\sigma_1^2\}$.
 
     `precision` is the dtype whose $\varepsilon$ counts (the tensor's own by default), so the same batch
     can be of full rank in float64 and short of it in float32.

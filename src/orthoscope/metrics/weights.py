@@ -28,7 +28,7 @@ def parameter_independence(weight: Weight, vectors: Vectors = "rows") -> Scalar:
 
 
 def diagonal_dominance(weight: Weight, vectors: Vectors = "rows") -> Scalar:
-    r"""$\min_i (|G_{ii}| - \sum_{j\ne i}|G_{ij}|)/|G_{ii}|$ of the Gram matrix $G$ of the weight vectors: 1 is orthogonal."""
+    r"""$\min_i (|G_{ii}| - \sum_{j\ne i}|G_{ij}|)/|G_{ii}|$ of the weight vectors' Gram matrix: 1 is orthogonal."""
     rows = _vectors(weight, vectors).double()
     gram = (rows @ rows.mT).abs()
     diagonal = gram.diagonal(dim1=-2, dim2=-1)
@@ -36,7 +36,7 @@ def diagonal_dominance(weight: Weight, vectors: Vectors = "rows") -> Scalar:
 
 
 def soft_orthogonality(weight: Weight) -> Scalar:
-    r"""$\|I - W^\top W\|_F$, not squared: 0 for orthonormal columns, at least $\sqrt{\text{in}-\text{out}}$ for a wide weight."""
+    r"""$\|I - W^\top W\|_F$, not squared: 0 for orthonormal columns, $\sqrt{\text{in}-\text{out}}$ at least if wide."""
     out, fan_in = weight.shape[-2:]
     # With the smaller Gram matrix: each of the missing eigenvalues is 0 and adds 1.
     return (_smaller_side_deviation(weight).square() + max(0, fan_in - out)).sqrt()

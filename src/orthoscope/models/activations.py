@@ -80,9 +80,7 @@ def activation(choice: Activation, gain: float = 1.0) -> nn.Module:
 
 def _named(name: str) -> nn.Module:
     if name not in ACTIVATIONS:
-        raise ValueError(
-            f"unknown activation {name!r}: choose one of {', '.join(ACTIVATIONS)}, or give a callable"
-        )
+        raise ValueError(f"unknown activation {name!r}: choose one of {', '.join(ACTIVATIONS)}, or give a callable")
     return ACTIVATIONS[name]()
 
 
@@ -106,6 +104,4 @@ def _needs_an_argument(function: Callable[..., object]) -> bool:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return True
-    return any(
-        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
-    )
+    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)

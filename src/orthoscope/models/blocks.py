@@ -24,9 +24,7 @@ def convolution(in_channels: int, out_channels: int, kernel: int, bias: bool, st
     """A convolution without values, zero-padded so that at stride 1 the map keeps its size."""
     if kernel < 1 or kernel % 2 == 0:
         raise ValueError(f"kernel is {kernel}, but only an odd kernel can be padded evenly on both sides")
-    return _without_values(
-        nn.Conv2d, in_channels, out_channels, kernel, stride=stride, padding=kernel // 2, bias=bias
-    )
+    return _without_values(nn.Conv2d, in_channels, out_channels, kernel, stride=stride, padding=kernel // 2, bias=bias)
 
 
 def embedding(count: int, width: int) -> nn.Embedding:
@@ -37,7 +35,7 @@ def embedding(count: int, width: int) -> nn.Embedding:
 def _without_values(kind: type[Layer], *sizes: int, **options: Any) -> Layer:
     # `skip_init` would put the layer on the CPU whatever `with torch.device(...)` says.
     device = torch.get_default_device()
-    layer: Layer = skip_init(kind, *sizes, **options, device=device)  # type: ignore[no-untyped-call]
+    layer: Layer = skip_init(kind, *sizes, **options, device=device)
     return layer
 
 

@@ -48,8 +48,6 @@ class ConvNet(nn.Module):
         self.head = None if out_features is None else linear(channels, out_features, bias)
         initialise_(self, init, weight_gain, generator)
 
-    def forward(
-        self, images: Float[Tensor, "samples channels height width"]
-    ) -> Float[Tensor, "samples *out"]:
+    def forward(self, images: Float[Tensor, "samples channels height width"]) -> Float[Tensor, "samples *out"]:
         maps: Tensor = self.layers(images)
         return maps if self.head is None else self.head(maps.mean((2, 3)))

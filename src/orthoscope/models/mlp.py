@@ -14,9 +14,10 @@ class MLP(nn.Module):
     """`depth` hidden layers (linear, norm, activation) of `width` units, and a linear head.
 
     `gain` shapes the activation, φ(gain·x)/gain; `weight_gain` multiplies the weights of `init`, in the
-    head too; `bias_std` draws Gaussian biases, which are zero otherwise. `out_features=None` leaves the head out. With `residual`, every hidden layer that keeps the
-    width adds `residual_scale` times its block to its input. Modules are named `layers.7.linear`,
-    `layers.7.norm`, `layers.7.activation` (with `residual`: `layers.7.branch.linear` and so on) and `head`.
+    head too; `bias_std` draws Gaussian biases, which are zero otherwise. `out_features=None` leaves the
+    head out. With `residual`, every hidden layer that keeps the width adds `residual_scale` times its
+    block to its input. Modules are named `layers.7.linear`, `layers.7.norm`, `layers.7.activation` (with
+    `residual`: `layers.7.branch.linear` and so on) and `head`.
     """
 
     def __init__(

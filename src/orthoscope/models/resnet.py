@@ -80,9 +80,7 @@ def _stages(kind: int, blocks: int | Sequence[int] | None) -> tuple[int, ...]:
     if kind == 3:
         stages = _RESNET34_STAGES if blocks is None else blocks
         if isinstance(stages, int):
-            raise ValueError(
-                f"type 3 has stages: give the blocks of each, as blocks={_RESNET34_STAGES}, not {blocks}"
-            )
+            raise ValueError(f"type 3 has stages: give the blocks of each, as blocks={_RESNET34_STAGES}, not {blocks}")
         require_positive(**{f"stage {number}": length for number, length in enumerate(stages)})
         return tuple(stages)
     length = sum(_RESNET34_STAGES) if blocks is None else blocks
@@ -109,9 +107,7 @@ def _norm_activation(
     return parts
 
 
-def _residual(
-    kind: int, width: int, narrows: bool, norm: str, nonlinearity: Activation, skip: bool
-) -> ResidualBlock:
+def _residual(kind: int, width: int, narrows: bool, norm: str, nonlinearity: Activation, skip: bool) -> ResidualBlock:
     """Two weight layers behind a skip; one that `narrows` takes half the width at twice the resolution."""
     fan_in, stride = (width // 2, 2) if narrows else (width, 1)
     parts = _norm_activation(kind, fan_in, norm, nonlinearity, "1")

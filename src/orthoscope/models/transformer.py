@@ -93,9 +93,7 @@ class Transformer(nn.Module):
             raise ValueError(f"unknown norm {norm!r}: choose one of {', '.join(POSITIONS_OF_NORM)}")
         self.tokens = _embedding(vocabulary, width, generator)
         self.positions = _embedding(length, width, generator)
-        self.layers = nn.Sequential(
-            *(TransformerBlock(width, heads, activation, norm, causal) for _ in range(depth))
-        )
+        self.layers = nn.Sequential(*(TransformerBlock(width, heads, activation, norm, causal) for _ in range(depth)))
         self.final_norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
         self.head = linear(width, vocabulary, bias=False)
         initialise_(self, init, weight_gain, generator)

@@ -21,7 +21,7 @@ _EQUAL = 1e-6
 
 @dataclass
 class Observed:
-    """What a module call left behind: frames of its output, and scalars that stay on the device until the end."""
+    """What a module call left behind: small frames of its output, and the norm of its gradient."""
 
     name: str
     call: int
@@ -33,7 +33,7 @@ class Observed:
     token_frames: Tensor | None
     input_is_constant: bool  # the input's rows are equal; only looked at when the output's may be
     input_is_zero: bool
-    gradient: Tensor | None = None
+    gradient: float | None = None
     also: list[str] = field(default_factory=list)
 
     @property
@@ -82,7 +82,7 @@ class Observer:
         """Keep the norms of what the backward pass left in `.grad`."""
         for parameter in model.parameters():
             if parameter.grad is not None:
-                self.weight_gradients[id(parameter)] = float(_norm(parameter.grad))
+                self.weight_gradients[id(parameter)] = _norm(parameter.grad)
 
     def _observe(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
         tensor = main_tensor(output, self.samples)
@@ -127,8 +127,7 @@ class Observer:
             weighted=is_weight_layer(module),
             frame=frame,
             token_frames=sequences,
-            input_is_constant=suspect
-            and (first is None or not differs_over_samples(first.detach(), self.samples)),
+            input_is_constant=suspect and (first is None or not differs_over_samples(first.detach(), self.samples)),
             input_is_zero=first is not None and not bool(first.detach().any()),
         )
 
@@ -192,9 +191,12 @@ def _scales(module: nn.Module, weighted: bool) -> list[nn.Parameter]:
     return matrices or [p for p in owned if p is not bias]
 
 
-def _norm(gradient: Tensor) -> Tensor:
-    """Frobenius norm in float64: in float32 the square of 1e-23 is zero."""
-    gradient = getattr(
-        gradient, "full_tensor", lambda: gradient
-    )()  # a sharded DTensor's norm is of the whole
-    return torch.linalg.vector_norm(gradient.detach().double())
+def _norm(gradient: Tensor) -> float:
+    """Frobenius norm; in float64 outside a safe range, for in float32 the square of 1e-23 is 0 and of 1e20 infinite."""
+    gradient = getattr(gradient, "full_tensor", lambda: gradient)()  # a sharded DTensor's norm is of the whole
+    gradient = gradient.detach()
+    if gradient.dtype is torch.float32:
+        quick = float(torch.linalg.vector_norm(gradient))
+        if 1e-9 < quick < 1e15:
+            return quick
+    return float(torch.linalg.vector_norm(gradient.double()))

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -50,32 +50,31 @@ def record(
     """
     model = unwrapped(model)
     call = as_call(model, batch)
-    notes: list[str] = []
+    names = dict(observable_modules(model))
+    _refuse_without_values(model)
+    observer = Observer(call.samples, max_samples, progress)
+    notes = []
     if call.samples == 1 and batch_statistics:
         batch_statistics = False
         notes.append("one sample has no batch statistics: normalisation used its running ones")
-    observer = Observer(call.samples, max_samples, progress)
-    names = dict(observable_modules(model))
-    _refuse_lazy(model)
     with untouched(model), probing_mode(model, batch_statistics), torch.enable_grad():
         handles = _attach(observer, names)
-        inputs = differentiable_copy((call.args, dict(call.kwargs)), _device(model))
-        output = model(*inputs[0], **inputs[1])
+        args, kwargs = differentiable_copy((call.args, dict(call.kwargs)), _device(model))
+        output = model(*args, **kwargs)
         observer.backward = True
         source = _backward(observer, output, call, loss, seed)
         observer.take_weight_gradients(model)
         for handle in handles:
             handle.remove()
-        layers = layers_of(observer)
-    return Recording(
-        input=input_layer(call, max_samples),
-        layers=tuple(replace(layer, index=index) for index, layer in enumerate(layers)),
-        unobserved=_unobserved(observer, names),
-        parameters=sum(p.numel() for p in model.parameters()),
-        samples=call.samples,
-        gradient_source=source,
-        notes=tuple(notes),
-    )
+        return Recording(
+            input=input_layer(call, max_samples),
+            layers=tuple(layers_of(observer)),
+            unobserved=_unobserved(observer, names),
+            parameters=sum(p.numel() for p in model.parameters()),
+            samples=call.samples,
+            gradient_source=source,
+            notes=tuple(notes),
+        )
 
 
 def _attach(observer: Observer, names: Mapping[str, nn.Module]) -> list[RemovableHandle]:
@@ -115,12 +114,8 @@ def _loss_value(loss: Loss, output: Any, target: Any) -> Tensor:
         target = target.to(device)
     value = loss(output) if target is None else loss(output, target)
     if not isinstance(value, Tensor) or value.numel() != 1:
-        shape = (
-            f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        )
-        raise ValueError(
-            f"the loss must be one number in a tensor, got {shape}: reduce it, for example by its mean"
-        )
+        shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"the loss must be one number in a tensor, got {shape}: reduce it, for example by its mean")
     return value
 
 
@@ -138,16 +133,12 @@ def _device(model: nn.Module) -> torch.device:
     return torch.device("cpu") if tensor is None else tensor.device
 
 
-def _refuse_lazy(model: nn.Module) -> None:
+def _refuse_without_values(model: nn.Module) -> None:
     for name, parameter in (*model.named_parameters(), *model.named_buffers()):
         if torch.nn.parameter.is_lazy(parameter):
-            raise ValueError(
-                f"{name} is not initialised yet: run the lazy model once on a batch, then diagnose it"
-            )
+            raise ValueError(f"{name} is not initialised yet: run the lazy model once on a batch, then diagnose it")
         if parameter.is_meta:
-            raise ValueError(
-                f"{name} is on the meta device and has no values: materialise the model, then diagnose it"
-            )
+            raise ValueError(f"{name} is on the meta device and has no values: materialise the model, then diagnose it")
 
 
 def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str, str]:
@@ -159,8 +150,6 @@ def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str,
             continue
         scripted = "a scripted module takes no hooks" if isinstance(module, torch.jit.ScriptModule) else None
         missing[name] = (
-            observer.unusable.get(name)
-            or scripted
-            or "never called: its parent uses it directly, or not at all"
+            observer.unusable.get(name) or scripted or "never called: its parent uses it directly, or not at all"
         )
     return missing

@@ -1,4 +1,4 @@
-"""From what the hooks left behind to rows: one trip from the device, then statuses, depths and metrics."""
+"""From what the hooks left behind to rows: statuses, depths and metrics."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -42,7 +42,7 @@ def layers_of(observer: Observer) -> list[Layer]:
                 rms=float(entry.frame.norm()) / (entry.frame.shape[0] * entry.units) ** 0.5,
                 sample_view=samples_view[index] if measured else None,
                 token_view=tokens_view[index] if measured else None,
-                gradient_norm=None if entry.gradient is None else float(entry.gradient),
+                gradient_norm=entry.gradient,
                 weight_gradient_norm=_weight_gradient(observer, entry),
                 also=tuple(entry.also),
             )
@@ -54,9 +54,7 @@ def input_layer(call: Call, max_samples: int) -> Layer:
     """The batch itself as a row, so that a degenerate input is not blamed on the network."""
     tensor = next(tensors_in((call.args, call.kwargs)))
     # Token ids are names, not magnitudes: all that can be asked of them is whether they differ.
-    values = (
-        tensor.detach().double() if not tensor.is_complex() else torch.view_as_real(tensor.detach()).double()
-    )
+    values = tensor.detach().double() if not tensor.is_complex() else torch.view_as_real(tensor.detach()).double()
     hidden = sample_view(values, call.samples)
     assert hidden is not None, "the batch counts its own samples"
     frame = sample_frame(hidden[spread(call.samples, max_samples)])

@@ -34,9 +34,7 @@ def sample_view(tensor: Tensor, samples: int) -> Float[Tensor, "samples units"] 
     return None
 
 
-def token_view(
-    tensor: Tensor, samples: int, module: nn.Module
-) -> Float[Tensor, "samples tokens units"] | None:
+def token_view(tensor: Tensor, samples: int, module: nn.Module) -> Float[Tensor, "samples tokens units"] | None:
     """The tensor as sequences, or None if it has none: three dimensions, samples first or second."""
     if tensor.ndim != 3 or isinstance(module, _CHANNELS_FIRST):
         return None

@@ -70,9 +70,7 @@ def _line(line: Line, across: Scale, up: Scale) -> str:
     drawn = []
     for run in segments([(across(x), up(y)) for x, y in zip(line.x, line.y, strict=True)]):
         if len(run) == 1:  # a line through one point is invisible
-            drawn.append(
-                f'<circle cx="{run[0][0]:.1f}" cy="{run[0][1]:.1f}" r="2.5" class="{line.look} dot"/>'
-            )
+            drawn.append(f'<circle cx="{run[0][0]:.1f}" cy="{run[0][1]:.1f}" r="2.5" class="{line.look} dot"/>')
         else:
             points = " ".join(f"{x:.1f},{y:.1f}" for x, y in run)
             drawn.append(f'<polyline points="{points}" class="{line.look}"/>')
@@ -85,12 +83,9 @@ def _horizontal_ticks(across: Scale) -> str:
         x = across(tick)
         if x is not None and tick == round(tick):
             drawn.append(
-                rule(x, BOTTOM, x, BOTTOM + 4, "axis")
-                + words(x, BOTTOM + 16, tick_label(tick), "tick", "middle")
+                rule(x, BOTTOM, x, BOTTOM + 4, "axis") + words(x, BOTTOM + 16, tick_label(tick), "tick", "middle")
             )
-    return "".join(drawn) + words(
-        (LEFT + RIGHT) / 2, HEIGHT - 4, "module call, from input to output", "unit", "middle"
-    )
+    return "".join(drawn) + words((LEFT + RIGHT) / 2, HEIGHT - 4, "module call, from input to output", "unit", "middle")
 
 
 def _vertical_ticks(up: Scale) -> str:
@@ -98,9 +93,7 @@ def _vertical_ticks(up: Scale) -> str:
     for tick in up.ticks():
         y = up(tick)
         if y is not None:
-            drawn.append(
-                rule(LEFT, y, RIGHT, y, "grid") + words(LEFT - 6, y + 3.5, tick_label(tick), "tick", "end")
-            )
+            drawn.append(rule(LEFT, y, RIGHT, y, "grid") + words(LEFT - 6, y + 3.5, tick_label(tick), "tick", "end"))
     return "".join(drawn)
 
 
@@ -113,11 +106,7 @@ def _marker(marker: Marker, across: Scale) -> str:
     # On the side with more room, so that the label stays within the frame.
     anchor, shift = ("start", 6) if x < (LEFT + RIGHT) / 2 else ("end", -6)
     triangle = f'<path d="M{x - 4:.1f},{TOP - 16} h8 l-4,7 z" class="marker-head"/>'
-    return (
-        rule(x, TOP - 10, x, BOTTOM, "marker")
-        + triangle
-        + words(x + shift, TOP - 9, label, "marker-words", anchor)
-    )
+    return rule(x, TOP - 10, x, BOTTOM, "marker") + triangle + words(x + shift, TOP - 9, label, "marker-words", anchor)
 
 
 def _legend(lines: Sequence[Line]) -> str:

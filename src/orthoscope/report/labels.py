@@ -42,9 +42,7 @@ def place(points: Sequence[tuple[Number, Number]], texts: Sequence[str], frame: 
     labels = []
     for (x, y), text in zip(points, texts, strict=True):
         spots = [(label, _box(label, text)) for label in _spots(x, y, frame)]
-        free = (
-            (label, box) for label, box in spots if box.within(frame) and not any(map(box.overlaps, taken))
-        )
+        free = ((label, box) for label, box in spots if box.within(frame) and not any(map(box.overlaps, taken)))
         label, box = next(free, spots[0])
         taken.append(box)
         labels.append(label)

@@ -47,11 +47,7 @@ A dash is an undefined number.</p>"""
 def network(documents: Sequence[Document], index: int) -> str:
     """Everything about one network of a report."""
     document = documents[index]
-    heading = (
-        f"<h2>{index + 1}. {safe(shortened(document['name'], LONGEST_TITLE))}</h2>"
-        if len(documents) > 1
-        else ""
-    )
+    heading = f"<h2>{index + 1}. {safe(shortened(document['name'], LONGEST_TITLE))}</h2>" if len(documents) > 1 else ""
     return (
         f'<section class="network" id="network-{index + 1}">{heading}{_banner(document)}{_facts(document)}'
         f"{_profiles(document)}<h3>Trainability plane</h3>{_plane(documents, index)}"
@@ -122,11 +118,7 @@ def _layers(document: Document) -> str:
 
 def _method(document: Document) -> str:
     gradient = document["gradient_of"]
-    source = (
-        f"the gradient is of {safe(gradient)}"
-        if gradient
-        else "nothing in the output could be differentiated"
-    )
+    source = f"the gradient is of {safe(gradient)}" if gradient else "nothing in the output could be differentiated"
     passes = f"<p>One forward and one backward pass on {document['samples']} samples; {source}.</p>"
     parts = [f"<details><summary>Method</summary>{passes}{_DEFINITIONS}</details>"]
     if document["notes"]:
@@ -136,9 +128,7 @@ def _method(document: Document) -> str:
         items = [f"<code>{safe(module['name'])}</code>: {safe(module['reason'])}" for module in unobserved]
         parts.append(_list(f"{len(unobserved)} unobserved modules", items))
     parts.append(
-        _list(
-            "Environment", [f"{safe(name)} {safe(value)}" for name, value in document["environment"].items()]
-        )
+        _list("Environment", [f"{safe(name)} {safe(value)}" for name, value in document["environment"].items()])
     )
     return "".join(parts)
 

@@ -55,9 +55,7 @@ def _together(documents: Sequence[Document]) -> str:
         return ""
     missing = unplaced(documents)
     note = (
-        f'<p class="quiet">Not placed, for lack of a gap or a slope: {safe(", ".join(missing))}.</p>'
-        if missing
-        else ""
+        f'<p class="quiet">Not placed, for lack of a gap or a slope: {safe(", ".join(missing))}.</p>' if missing else ""
     )
     return (
         '<section class="together"><h2>Trainability plane</h2>'

@@ -129,15 +129,11 @@ def _frame(across: Scale, up: Scale) -> str:
     drawn = []
     for tick in across.ticks():
         x = across(tick) or 0
-        drawn.append(
-            rule(x, _TOP, x, _BOTTOM, "grid") + words(x, _BOTTOM + 18, tick_label(tick), "tick", "middle")
-        )
+        drawn.append(rule(x, _TOP, x, _BOTTOM, "grid") + words(x, _BOTTOM + 18, tick_label(tick), "tick", "middle"))
     for tick in up.ticks():
         y = up(tick) or 0
         kind = "axis" if tick == 0 else "grid"
-        drawn.append(
-            rule(_LEFT, y, _RIGHT, y, kind) + words(_LEFT - 8, y + 4, tick_label(tick), "tick", "end")
-        )
+        drawn.append(rule(_LEFT, y, _RIGHT, y, kind) + words(_LEFT - 8, y + 4, tick_label(tick), "tick", "end"))
     drawn.append(words((_LEFT + _RIGHT) / 2, _HEIGHT - 20, "orthogonality gap", "axis-name", "middle"))
     drawn.append(words(_LEFT, _HEIGHT - 20, "← samples apart", "unit"))
     drawn.append(words(_RIGHT, _HEIGHT - 20, "one direction →", "unit", "end"))

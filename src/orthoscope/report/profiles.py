@@ -95,9 +95,7 @@ def _weight_layers(layers: Sequence[LayerRow]) -> list[int]:
 
 def _rank_lines(layers: Sequence[LayerRow]) -> list[Line]:
     raw = [share(metric(layer, "effective_rank"), possible_rank(layer)) for layer in layers]
-    centred = [
-        share(metric(layer, "centred_effective_rank"), possible_centred_rank(layer)) for layer in layers
-    ]
+    centred = [share(metric(layer, "centred_effective_rank"), possible_centred_rank(layer)) for layer in layers]
     strong = _lines(layers, raw)[-1]
     around = _lines(layers, centred)[-1]
     return [

@@ -37,9 +37,7 @@ def safe(text: object) -> str:
 
 def verdict_sign(document: Document) -> str:
     """Shape and word of a verdict."""
-    icon = (
-        f'<svg class="icon" viewBox="0 0 16 16" aria-hidden="true">{symbol(look(document), 8, 8, 5.5)}</svg>'
-    )
+    icon = f'<svg class="icon" viewBox="0 0 16 16" aria-hidden="true">{symbol(look(document), 8, 8, 5.5)}</svg>'
     return f'<span class="verdict">{icon}{safe(document["verdict"])}</span>'
 
 
@@ -77,9 +75,7 @@ def layers_table(layers: Iterable[tuple[int, LayerRow]], document: Document) -> 
 
 
 def _table(heads: Iterable[str], rows: Sequence[str], look: str = "plain") -> str:
-    cells = "".join(
-        f'<th class="n">{head}</th>' if head in _NUMERIC else f"<th>{head}</th>" for head in heads
-    )
+    cells = "".join(f'<th class="n">{head}</th>' if head in _NUMERIC else f"<th>{head}</th>" for head in heads)
     body = f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return f'<div class="scroll"><table class="{look}">{body}</table></div>'
 

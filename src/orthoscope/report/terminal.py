@@ -102,9 +102,7 @@ def _facts(document: Document) -> RenderableType:
 
 
 def _checks(document: Document) -> RenderableType:
-    parts: list[RenderableType] = [
-        _labelled("found", _found(finding)) for finding in findings(document, State.FOUND)
-    ]
+    parts: list[RenderableType] = [_labelled("found", _found(finding)) for finding in findings(document, State.FOUND)]
     clean = [finding["check"] for finding in findings(document, State.CLEAN)]
     if clean:
         parts.append(_labelled("clean", Text(printable(", ".join(clean)))))
@@ -114,9 +112,7 @@ def _checks(document: Document) -> RenderableType:
     if unobserved:
         names = ", ".join(unobserved[:_NAMES_SHOWN]) + (", …" if len(unobserved) > _NAMES_SHOWN else "")
         parts.append(
-            _labelled(
-                "unobserved", Text(f"{len(unobserved)} module{'s' if len(unobserved) > 1 else ''}: {names}")
-            )
+            _labelled("unobserved", Text(f"{len(unobserved)} module{'s' if len(unobserved) > 1 else ''}: {names}"))
         )
     parts += [_labelled("note", Text(printable(note))) for note in document["notes"]]
     return Group(*parts)

@@ -51,7 +51,5 @@ def _images(
     return images(samples, channels, height, width, generator=generator)
 
 
-def _tokens(
-    length: int, vocabulary: int, samples: int = 64, generator: torch.Generator | None = None
-) -> Batch:
+def _tokens(length: int, vocabulary: int, samples: int = 64, generator: torch.Generator | None = None) -> Batch:
     return tokens(samples, length, vocabulary, generator=generator)

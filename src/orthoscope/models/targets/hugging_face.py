@@ -121,9 +121,7 @@ def _offline() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
-def batch_for_config(
-    text: str, config: Any, main_input: str, samples: int = 64, generator: Generator = None
-) -> Batch:
+def batch_for_config(text: str, config: Any, main_input: str, samples: int = 64, generator: Generator = None) -> Batch:
     """Everything that the network of this configuration must be given, by name."""
     names = [main_input, "pixel_values"] if _has_two_towers(config) else [main_input]
     if getattr(config, "is_encoder_decoder", False):

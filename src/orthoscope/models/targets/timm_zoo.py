@@ -27,9 +27,7 @@ def resolve_timm(text: str) -> Target:
         meant = f"did you mean {', '.join(close)}?" if close else "`timm.list_models()` lists them"
         raise TargetError(f"timm has no model {name!r}: {meant}")
     if "pretrained" in arguments:
-        raise TargetError(
-            f"{text!r} asks for pretrained weights, but targets are randomly initialised: leave it out"
-        )
+        raise TargetError(f"{text!r} asks for pretrained weights, but targets are randomly initialised: leave it out")
 
     def make() -> nn.Module:
         with running(text):

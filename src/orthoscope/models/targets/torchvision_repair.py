@@ -22,8 +22,8 @@ def repair_torchvision() -> None:
     except RuntimeError as error:
         if "torchvision::nms" not in str(error):
             raise
-        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
+        library = torch.library.Library("torchvision", "FRAGMENT")
         for operator in ("nms", "qnms"):
             schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            library.define(schema)  # type: ignore[no-untyped-call]
+            library.define(schema)
         _definitions.append(library)

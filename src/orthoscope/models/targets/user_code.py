@@ -109,8 +109,6 @@ def _attribute(module: ModuleType, path: str, text: str) -> Any:
             names = getattr(found, "__dict__", {})
             offered = [n for n, value in names.items() if callable(value) and not n.startswith("_")]
             owner = getattr(found, "__name__", type(found).__name__).removeprefix("orthoscope_target_")
-            raise TargetError(
-                f"{owner!r} has no {name!r} (for {text!r}): it offers {', '.join(offered) or 'nothing'}"
-            )
+            raise TargetError(f"{owner!r} has no {name!r} (for {text!r}): it offers {', '.join(offered) or 'nothing'}")
         found = getattr(found, name)
     return found
