@@ -38,7 +38,7 @@ def diagnose(
     batch: str | None = None,
     samples: Annotated[int | None, Parameter(name=["--samples", "-n"])] = None,
     html: Path | None = None,
-    json: str | None = None,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     fail_on: str = "",
     seed: int = 0,
     running_statistics: Annotated[bool, Parameter(negative="")] = False,
@@ -179,15 +179,16 @@ def list_data() -> int:
 
     from orthoscope.data import available, data_directory
 
-    table = Table("name", "what", "samples", "shape", "classes", "here", "fetched from", box=None, header_style="bold")
+    table = Table("name", "what", "train + test", "shape", "here", "comes from", box=None, header_style="bold")
     for entry in available():
-        samples = " + ".join(f"{count} {split}" for split, count in entry.samples.items())
+        samples = " + ".join(str(count) for count in entry.samples.values())
         shape = "x".join(map(str, entry.shape))
-        here = "yes" if entry.present else f"no: orthoscope data get {entry.name}"
-        table.add_row(entry.name, entry.description, samples, shape, str(entry.classes), here, entry.source)
+        table.add_row(entry.name, entry.description, samples, shape, "yes" if entry.present else "no", entry.source)
     console = Console()
     console.print(table)
-    console.print(_plain(f"data directory: {data_directory()}"), highlight=False, soft_wrap=True)
+    console.print(
+        _plain(f"orthoscope data get NAME fetches one into {data_directory()}"), highlight=False, soft_wrap=True
+    )
     return 0
 
 

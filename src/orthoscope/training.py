@@ -47,6 +47,8 @@ def minibatches(
     """One epoch at a time, shuffled anew at each call on the CPU, for every device alike; the last may be small."""
     if len(inputs) != len(targets):
         raise ValueError(f"{len(inputs)} inputs and {len(targets)} targets do not pair up")
+    if len(inputs) == 0:
+        raise ValueError("there are no samples to train on")
     if size < 1:
         raise ValueError(f"a batch needs at least one sample, got size {size}")
 

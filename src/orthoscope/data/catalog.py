@@ -74,7 +74,7 @@ def _npm_file(name: str, size: int, sha256: str) -> DataFile:
 
 _DIGITS = Entry(
     name="digits",
-    description="handwritten digits, 8 x 8 (embedded; the last 360 are the test set)",
+    description="handwritten digits, small",
     shape=(1, 8, 8),
     classes=10,
     scale=16,
@@ -132,7 +132,7 @@ _FASHION_MNIST = Entry(
 
 _CIFAR10 = Entry(
     name="cifar10",
-    description="colour photographs of animals and vehicles",
+    description="animals and vehicles",
     shape=(3, 32, 32),
     classes=10,
     scale=255,

@@ -4,7 +4,7 @@ from orthoscope.diagnosis.specimens import Specimen
 
 GALLERY: tuple[Specimen, ...] = (
     Specimen(
-        "mlp(depth=50, activation=relu, init=he, bias=True, bias_std=0.5)",
+        "mlp(depth=50, activation=relu, init=he, bias=True, bias_std=0.4)",
         "ReLU 50, variance 1 everywhere",
         samples=100,
         unit_variance=True,

@@ -95,7 +95,7 @@ def mean_overlap(hidden: Hidden, centred: bool = False, absolute: bool = False) 
 
 
 def overlap_potential(hidden: Hidden, centred: bool = False) -> Scalar:
-    r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines: 0 for orthogonal samples, infinite for parallel."""
+    r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines $c$: 0 if orthogonal, infinite if parallel."""
     return gram.potential(_gram(hidden, centred))
 
 
@@ -106,7 +106,7 @@ def mean_energy(hidden: Hidden) -> Scalar:
 
 
 def numerical_rank(hidden: Hidden, centred: bool = False, precision: torch.dtype | None = None) -> Scalar:
-    r"""Rank of the Gram matrix, by `torch.linalg.matrix_rank`'s rule: $\#\{i: \sigma_i^2 > n\,\varepsilon\,\sigma_1^2\}$.
+    r"""Rank of the Gram, by `torch.linalg.matrix_rank`'s rule: $\#\{i: \sigma_i^2 > n\,\varepsilon\,\sigma_1^2\}$.
 
     `precision` is the dtype whose $\varepsilon$ counts (the tensor's own by default), so the same batch
     can be of full rank in float64 and short of it in float32.
