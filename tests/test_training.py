@@ -130,4 +130,4 @@ def test_empty_data_is_refused_instead_of_looping_for_ever() -> None:
     with pytest.raises(ValueError, match="no samples"):
         minibatches(torch.ones(0, 2), torch.ones(0), 2)
     with pytest.raises(ValueError, match="an epoch gave no batch"):
-        train(model, lambda: [], torch.optim.SGD(model.parameters(), 0.1), steps=3)
+        train(model, list, torch.optim.SGD(model.parameters(), 0.1), steps=3)
