@@ -1,4 +1,4 @@
-"""What the README shows is what happens: its Python runs, its commands are real, its first two are the promised ones."""
+"""What the README shows is what happens: its Python runs, its commands are real, its first two are as promised."""
 
 import os
 import re
