@@ -85,8 +85,7 @@ def lines() -> Iterator[str]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(
-        "| network, 50 layers unless said | verdict | effective rank of 100 | growth, e-folds | loss |\n|---|---|---|---|---|"
-    )
+    print("| network, 50 layers unless said | verdict | effective rank of 100 | growth, e-folds | loss |")
+    print("|---|---|---|---|---|")
     for line in lines():
         print(line, flush=True)

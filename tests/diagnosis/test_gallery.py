@@ -35,7 +35,7 @@ def test_deep_batch_norm_explodes_at_the_rate_of_theory() -> None:
     assert diagnosis.slope == pytest.approx(0.5 * math.log(6 / 5), rel=0.15)
 
 
-@pytest.mark.parametrize("title", ["tanh 50, gain 0.3, orthogonal", "the same with batch norm"])
+@pytest.mark.parametrize("title", ["tanh 50, gain 0.3, orthogonal", "tanh 50, orthogonal, batch norm"])
 def test_orthogonal_tanh_with_gain_is_healthy(title: str) -> None:
     assert BY_TITLE[title].diagnose().verdict == "HEALTHY"
 

@@ -30,7 +30,7 @@ GALLERY: tuple[Specimen, ...] = (
     ),
     Specimen(
         "mlp(depth=50, activation=tanh, gain=0.3, norm=batch, init=orthogonal)",
-        "the same with batch norm",
+        "tanh 50, orthogonal, batch norm",
         samples=100,
     ),
     Specimen(
