@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orthoscope import data, diagnosis, init, linalg, metrics, models, probe, report, training
+    from orthoscope import data, diagnosis, findings, init, linalg, metrics, models, probe, report, training
     from orthoscope.diagnosis import Diagnosis, diagnose
     from orthoscope.findings import Finding, State, Symptom, Verdict
 
@@ -19,19 +19,6 @@ _HOME = {
     "Symptom": "orthoscope.findings",
     "Verdict": "orthoscope.findings",
 }
-_MODULES = (
-    "data",
-    "diagnosis",
-    "findings",
-    "init",
-    "linalg",
-    "metrics",
-    "models",
-    "probe",
-    "report",
-    "training",
-)
-
 __all__ = [
     "Diagnosis",
     "Finding",
@@ -41,6 +28,7 @@ __all__ = [
     "data",
     "diagnose",
     "diagnosis",
+    "findings",
     "init",
     "linalg",
     "metrics",
@@ -54,7 +42,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
-    if name in _MODULES:
+    if name in __all__:
         return importlib.import_module(f"orthoscope.{name}")
     if name == "__version__":
         return importlib.import_module("orthoscope.version").VERSION

@@ -11,8 +11,8 @@ from orthoscope.metrics.spectral import counted_rank, energy_rank, entropy_rank
 from orthoscope.probe.layer import Representation
 
 
-def representations(frames: list[Float[Tensor, "samples samples"]]) -> list[Representation | None]:
-    """Metrics of each frame, None where it is zero, not finite, or a single sample, which has no angles.
+def representations(frames: list[Float[Tensor, "_ _"]]) -> list[Representation | None]:
+    """Metrics of each frame (square, of any size), None where it is zero, not finite, or a single sample, which has no angles.
 
     Frames of one size are stacked: one eigenvalue call for a hundred layers instead of a hundred.
     """

@@ -1,11 +1,12 @@
 """The diagnosis in a terminal: verdict first, then the layers, then every check."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -28,6 +29,7 @@ _COLOURS = {Verdict.HEALTHY: "bold green", Verdict.AT_RISK: "bold yellow", Verdi
 _TEXT_WIDTH = 110
 _NAMES_SHOWN = 4
 _LONGEST_NAME = 60
+_WIDE = 104  # columns from which a gallery has room for where a symptom begins and the gap
 
 
 def terminal(document: Document) -> RenderableType:
@@ -50,27 +52,41 @@ def text(document: Document) -> str:
 
 
 def gallery_table(documents: list[Document]) -> RenderableType:
-    """One row a network, in the order given."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("network", overflow="fold", min_width=12)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("symptoms")
-    table.add_column("begins", overflow="fold")
-    table.add_column("gap", justify="right", no_wrap=True)
-    table.add_column("end rank", justify="right", no_wrap=True)
-    table.add_column("slope ± se", justify="right", no_wrap=True)
-    for document in documents:
-        first = first_sick(document)
-        table.add_row(
-            Text(shortened(printable(document["name"]), _LONGEST_NAME)),
-            _verdict(document),
-            Text(", ".join(document["symptoms"]) or "none"),
-            Text("" if first is None else shortened(layer_name(document["layers"][first]), _LONGEST_NAME)),
-            fixed(document["gap"]),
-            rank_at_end(document),
-            slope(document),
-        )
-    return table
+    """One row a network, in the order given; where it begins and the gap only where there is room."""
+    return _GalleryTable(documents)
+
+
+@dataclass(frozen=True)
+class _GalleryTable:
+    documents: list[Document]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        wide = options.max_width >= _WIDE
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
+        table.add_column("network", overflow="fold", min_width=12)
+        table.add_column("verdict", no_wrap=True)
+        table.add_column("symptoms")
+        if wide:
+            table.add_column("begins", overflow="fold")
+            table.add_column("gap", justify="right", no_wrap=True)
+        table.add_column("end rank", justify="right", no_wrap=True)
+        table.add_column("slope ± se", justify="right", no_wrap=True)
+        for document in self.documents:
+            table.add_row(*_gallery_row(document, wide))
+        yield table
+
+
+def _gallery_row(document: Document, wide: bool) -> list[RenderableType]:
+    first = first_sick(document)
+    where = "" if first is None else shortened(layer_name(document["layers"][first]), _LONGEST_NAME)
+    return [
+        Text(shortened(printable(document["name"]), _LONGEST_NAME)),
+        _verdict(document),
+        Text(", ".join(document["symptoms"]) or "none"),
+        *([Text(where), fixed(document["gap"])] if wide else []),
+        rank_at_end(document),
+        slope(document),
+    ]
 
 
 def _verdict(document: Document) -> Text:
