@@ -11,6 +11,7 @@ from orthoscope.probe import Layer, Recording, Representation, Status
 
 # Fewer directions than this, and a rank says nothing: two samples always span a line.
 _FEWEST_DIRECTIONS = 4
+_ENOUGH_DIRECTIONS = 21
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def dead_layers(recording: Recording) -> Evidence:
 
 
 def sample_rank(recording: Recording) -> Evidence:
-    """Share of the possible directions that samples still use, toward the end of the network."""
+    """Share of the directions of a healthy network that samples still use, toward the end of the network."""
     return _persistent(recording, lambda layer: _rank_share(layer.sample_view, layer.capacity), "samples")
 
 
@@ -152,7 +153,7 @@ def input_variation(recording: Recording) -> Evidence:
 
 
 def input_rank(recording: Recording) -> Evidence:
-    """Share of the possible directions that the input samples use."""
+    """The same for the samples of the batch itself."""
     _several_samples(recording)
     if not recording.input.kind.startswith(("float", "bfloat")):
         raise NotChecked("the input is not of real numbers: ids have no directions")
@@ -168,10 +169,14 @@ def _several_samples(recording: Recording) -> None:
 
 
 def _rank_share(view: Representation | None, capacity: int) -> float | None:
-    """(effective rank - 1)/(capacity - 1): 0 for one direction, 1 for all that are possible."""
+    """(effective rank - 1)/(enough - 1): 0 for one direction, 1 for enough or more.
+
+    The rank of a collapsed network hardly depends on how many samples it is shown, so it is compared with
+    a number of directions that is enough, not with all that are possible, unless those are fewer.
+    """
     if view is None or capacity < _FEWEST_DIRECTIONS or math.isnan(view.effective_rank):
         return None
-    return (view.effective_rank - 1) / (capacity - 1)
+    return min(1.0, (view.effective_rank - 1) / (min(capacity, _ENOUGH_DIRECTIONS) - 1))
 
 
 def _token_rank_share(layer: Layer) -> float | None:

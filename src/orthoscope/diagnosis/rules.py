@@ -34,9 +34,9 @@ RULES: tuple[Rule, ...] = (
         "the samples of the batch differ", low_is_bad=True,
     ),
     Rule(
-        "input rank", Symptom.DEGENERATE_INPUT, ev.input_rank, "share of possible directions", 0.03, 0.01,
-        "the samples of the batch span only {value:.1%} of the directions they could",
-        "the samples of the batch span {value:.0%} of the directions they could", low_is_bad=True,
+        "input rank", Symptom.DEGENERATE_INPUT, ev.input_rank, "share of directions", 0.1, 0.03,
+        "the samples of the batch have few directions: {value:.0%} of what would be enough",
+        "the samples of the batch have {value:.0%} of the directions that are enough", low_is_bad=True,
     ),
     Rule(
         "finite outputs", Symptom.EXPLODE, ev.non_finite_outputs, "module outputs", 0.0, 0.0,
@@ -59,9 +59,9 @@ RULES: tuple[Rule, ...] = (
         "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
     ),
     Rule(
-        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of possible directions", 0.05, 0.018,
-        "samples collapse from {layer} on: {value:.1%} of the directions they could have are left at the end",
-        "samples use {value:.0%} of the directions they could have at the end", low_is_bad=True,
+        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of directions", 0.25, 0.09,
+        "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
+        "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, ev.token_angles, "1 - mean cosine", 3e-3, 1e-3,
@@ -69,9 +69,9 @@ RULES: tuple[Rule, ...] = (
         "tokens point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
     ),
     Rule(
-        "token rank", Symptom.COLLAPSE, ev.token_rank, "share of possible directions", 0.05, 0.018,
-        "tokens of a sequence collapse from {layer} on: {value:.1%} of the directions they could have are left",
-        "tokens use {value:.0%} of the directions they could have at the end", low_is_bad=True,
+        "token rank", Symptom.COLLAPSE, ev.token_rank, "share of directions", 0.25, 0.09,
+        "tokens of a sequence collapse from {layer} on: {value:.0%} of the directions of a healthy network are left",
+        "tokens have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
     ),
     Rule(
         "gradient growth", Symptom.EXPLODE, ev.gradient_growth, "e-folds from output to input",

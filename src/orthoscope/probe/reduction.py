@@ -12,7 +12,7 @@ from orthoscope.probe.layer import Representation
 
 
 def representations(frames: list[Float[Tensor, "_ _"]]) -> list[Representation | None]:
-    """Metrics of each frame (square, of any size), None where it is zero, not finite, or a single sample, which has no angles.
+    """Metrics of each frame (square, of any size), None where it is zero, not finite, or a single sample.
 
     Frames of one size are stacked: one eigenvalue call for a hundred layers instead of a hundred.
     """

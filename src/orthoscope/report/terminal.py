@@ -79,11 +79,12 @@ class _GalleryTable:
 def _gallery_row(document: Document, wide: bool) -> list[RenderableType]:
     first = first_sick(document)
     where = "" if first is None else shortened(layer_name(document["layers"][first]), _LONGEST_NAME)
+    if_wide: list[RenderableType] = [Text(where), fixed(document["gap"])]
     return [
         Text(shortened(printable(document["name"]), _LONGEST_NAME)),
         _verdict(document),
         Text(", ".join(document["symptoms"]) or "none"),
-        *([Text(where), fixed(document["gap"])] if wide else []),
+        *(if_wide if wide else []),
         rank_at_end(document),
         slope(document),
     ]
