@@ -72,6 +72,8 @@ def diagnose(
     from orthoscope.diagnosis.specimens import Specimen, symptoms_named
 
     watched = symptoms_named(fail_on)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"a seed is a whole number from 0 to 2^63 - 1, got {seed}")
     _refuse_unwritable(html, json)
     specimens = [Specimen(target, batch=batch) for target in targets] or list(GALLERY)
     if samples is not None:
@@ -130,6 +132,8 @@ def _refuse_unwritable(html: Path | None, json: str | None) -> None:
             continue
         if Path(path).suffix != suffix:
             raise ValueError(f"{str(path)!r} does not end in {suffix}: give a name that does")
+        if Path(path).is_dir():
+            raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
         if not os.access(Path(path).absolute().parent, os.W_OK):
             raise ValueError(f"{str(path)!r} cannot be written: its folder is missing or closed to you")
 
@@ -225,7 +229,7 @@ def main() -> None:
         code = _complain(" ".join(str(error).split()) + " (see orthoscope --help)")
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         if "--traceback" in sys.argv:
             raise
         code = _complain(str(error))

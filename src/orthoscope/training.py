@@ -74,13 +74,13 @@ def train(
 ) -> History:
     """Take `steps` optimizer steps, going through `epoch()` as often as that needs.
 
-    Stops early, and says so, when the loss is not finite ("diverged"), when it has not improved for
-    `patience` steps ("stalled"), or when `callback` returns a reason. `clip(model)` may change
-    gradients before a step. The model is left in the mode it came in.
+    Stops early, and says so, when the loss is not finite ("diverged", before that step is taken), when it has
+    not improved for `patience` steps ("stalled"), or when `callback` returns a reason. `clip(model)` may
+    change gradients before a step. Every module is left in the mode it came in.
     """
     history = History()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     model.train()
     try:
         for number, (turn, inputs, targets) in enumerate(_steps(epoch, steps), start=1):
@@ -94,7 +94,8 @@ def train(
             if schedule is not None:
                 schedule.step()
     finally:
-        model.train(was_training)
+        for module, mode in modes:
+            module.training = mode
     history.stopped = "done"
     return history
 
@@ -113,6 +114,12 @@ def _steps(epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]], steps: int) -> 
             raise ValueError("the data is empty: an epoch gave no batch")
 
 
+class _DivergedError(ArithmeticError):
+    def __init__(self, loss: float) -> None:
+        super().__init__(f"the loss is {loss}")
+        self.loss = loss
+
+
 def _step(
     model: nn.Module,
     inputs: Tensor,
@@ -124,19 +131,24 @@ def _step(
     def closure() -> float:
         optimizer.zero_grad(set_to_none=True)
         value = loss(model(inputs), targets)
+        if not bool(value.isfinite()):
+            raise _DivergedError(float(value.detach()))  # before the step: the weights stay what they were
         value.backward()
         if clip is not None:
             clip(model)
         return float(value.detach())
 
     # A closure serves every optimizer, also those that evaluate the loss several times, as LBFGS does.
-    return float(optimizer.step(closure))
+    try:
+        return float(optimizer.step(closure))
+    except _DivergedError as diverged:
+        return diverged.loss
 
 
 def _reason_to_stop(history: History, patience: int | None) -> str:
     if not math.isfinite(history.losses[-1]):
         return "diverged"
-    recent = history.losses[-patience:] if patience else []
-    if patience and len(history.losses) > patience and min(recent) > history.best:
-        return "stalled"
+    if patience and len(history.losses) > patience:
+        before, recent = history.losses[:-patience], history.losses[-patience:]
+        return "stalled" if min(recent) >= min(before) else ""
     return ""

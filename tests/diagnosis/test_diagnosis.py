@@ -1,5 +1,6 @@
 """The verdict: what is found, where it begins, and what was not looked at."""
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -215,3 +216,85 @@ def test_the_lasting_value_is_the_median_of_the_end() -> None:
     assert lasting_value([9.0, 9.0, 1.0, 2.0, 3.0]) == 2.0
     assert lasting_value([5.0]) == 5.0
     assert lasting_value([0.0] * 90 + [1.0] * 10) == 1.0
+
+
+def test_one_layer_that_blows_up_is_an_explosion_although_there_is_no_slope() -> None:
+    model = mlp(depth=15, activation="identity", init="orthogonal")
+    with torch.no_grad():
+        model.layers[7].linear.weight *= 1e6
+    diagnosis = diagnose(model, batch())
+    assert diagnosis.verdict is Verdict.SICK
+    assert diagnosis.first("explode") is not None
+
+
+def test_layers_that_are_cut_off_from_the_output_are_found() -> None:
+    class Cut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.before, self.after = mlp(depth=3, activation="tanh", init="orthogonal"), nn.Linear(10, 10)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.after(self.before(inputs).detach())
+
+    diagnosis = diagnose(Cut(), batch())
+    assert diagnosis.first("vanish") == "before.head"
+    frozen = Cut()
+    frozen.before.requires_grad_(False)
+    assert "vanish" not in diagnose(frozen, batch()).symptoms, "what is frozen asks for no gradient"
+
+
+def test_a_network_of_zeros_and_one_whose_input_is_ignored_are_sick() -> None:
+    zeros = mlp(depth=4)
+    for parameter in zeros.parameters():
+        nn.init.zeros_(parameter)
+    assert diagnose(zeros, batch()).verdict is Verdict.SICK
+    torch.manual_seed(0)
+    deaf = nn.Sequential(nn.Linear(100, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    nn.init.zeros_(deaf[0].weight)
+    assert "collapse" in diagnose(deaf, batch()).symptoms
+
+
+def test_where_nothing_can_be_judged_the_verdict_is_not_healthy() -> None:
+    class Detached(nn.Module):
+        def forward(self, inputs: Tensor) -> Tensor:
+            return inputs.detach() * 2
+
+    diagnosis = diagnose(Detached(), batch(1))
+    assert not diagnosis.judged
+    assert diagnosis.verdict is Verdict.AT_RISK
+    assert diagnosis.summary.startswith("neither samples nor gradients could be judged")
+
+
+def test_a_bottleneck_is_not_a_collapse() -> None:
+    torch.manual_seed(0)
+    sizes = (64, 128, 6, 128, 64)
+    layers = [module for a, b in itertools.pairwise(sizes) for module in (nn.Linear(a, b), nn.Tanh())]
+    model = nn.Sequential(*layers)
+    for layer in model[::2]:
+        nn.init.orthogonal_(layer.weight)
+    assert "collapse" not in diagnose(model, batch(60, 64)).symptoms
+
+
+def test_a_zero_head_is_looked_through_also_before_a_softmax() -> None:
+    model = nn.Sequential(mlp(depth=5, activation="tanh", init="orthogonal"), nn.Linear(10, 10), nn.LogSoftmax(-1))
+    nn.init.zeros_(model[1].weight)
+    calls: list[int] = []
+
+    def loss(output: Tensor) -> Tensor:
+        calls.append(1)
+        return -output[:, 0].mean()
+
+    diagnosis = diagnose(model, batch(), loss=loss)
+    assert "vanish" not in diagnosis.symptoms
+    assert calls == [1]
+
+
+def test_tokens_are_counted_as_they_were_compared() -> None:
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16))
+    tokens = torch.randn(128, 6, 16, generator=torch.Generator().manual_seed(0))
+    shares = [
+        next(f.measured.value for f in diagnose(model, tokens[:n]).findings if f.check == "token rank" and f.measured)
+        for n in (32, 128)
+    ]
+    assert shares[0] == pytest.approx(shares[1], abs=0.1)
+    assert min(shares) > 0.5

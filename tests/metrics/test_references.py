@@ -53,7 +53,7 @@ def with_condition(condition: float, samples: int, units: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("condition", [1e1, 1e4, 1e6, 1e8])
-@pytest.mark.parametrize("shape", [(12, 12), (12, 30)])
+@pytest.mark.parametrize("shape", [(12, 12), (12, 30), (12, 200)])
 def test_isometry_gap_is_right_to_nine_digits_up_to_condition_1e8(condition: float, shape: tuple[int, int]) -> None:
     hidden = with_condition(condition, *shape)
     assert float(metrics.isometry_gap(hidden)) == pytest.approx(slow_twins.isometry_gap(hidden), rel=1e-9)
@@ -120,3 +120,27 @@ def test_singular_values_are_those_of_mpmath() -> None:
     for shape in SHAPES:
         ours = metrics.singular_values(sample(shape)).tolist()
         assert ours == pytest.approx(slow_twins.singular_values(sample(shape)), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [16, 24])
+def test_a_wide_batch_with_a_harmless_diagonal_is_not_taken_for_well_conditioned(size: int) -> None:
+    """Kahan's kind of triangle: ones on the diagonal, exponentially ill-conditioned; wide, to tempt the shortcut."""
+    generator = torch.Generator().manual_seed(size)
+    triangle = torch.eye(size, dtype=torch.float64) - torch.ones(size, size, dtype=torch.float64).tril(-1)
+    triangle *= 1 + 0.1 * torch.rand(size, size, generator=generator, dtype=torch.float64)
+    hidden = triangle @ haar(size, 9 * size, generator=generator, dtype=torch.float64)
+    assert 1e4 < float(torch.linalg.cond(hidden)) < 1e8
+    assert float(metrics.isometry_gap(hidden)) == pytest.approx(slow_twins.isometry_gap(hidden), rel=1e-9)
+
+
+def test_one_sample_cannot_be_centred() -> None:
+    with pytest.raises(ValueError, match="at least 2 samples"):
+        metrics.orthogonality_gap(torch.ones(1, 4), centred=True)
+
+
+@pytest.mark.parametrize("name", ["orthogonality_gap", "soft_orthogonality", "double_sided_orthogonality"])
+def test_the_gradient_at_the_optimum_is_zero_and_not_nan(name: str) -> None:
+    identity = torch.eye(4, dtype=torch.float64, requires_grad=True)
+    getattr(metrics, name)(identity).backward()
+    assert identity.grad is not None
+    assert torch.equal(identity.grad, torch.zeros(4, 4, dtype=torch.float64))

@@ -425,3 +425,66 @@ def test_a_constant_output_leaves_gradients_unchecked() -> None:
     recording = record(Detached(), batch())
     assert recording.gradient_source == ""
     assert math.isclose(recording.layers[0].rms, 2 * recording.input.rms, rel_tol=1e-6)
+
+
+def test_channels_of_a_convolution_over_time_are_no_tokens_also_after_its_activation() -> None:
+    model = nn.Sequential(nn.Conv1d(4, 8, 3), nn.ReLU(), nn.Flatten(), linear(8 * 14, 5))
+    recording = record(model, torch.randn(12, 4, 16, generator=torch.Generator().manual_seed(0)))
+    assert row(recording, "0").token_view is None
+    assert row(recording, "1").token_view is None
+
+
+def test_a_value_that_is_not_finite_is_seen_in_any_sample() -> None:
+    inputs = batch(200)
+    inputs[1, 3] = torch.nan
+    recording = record(nn.Sequential(linear(), nn.Tanh()), inputs, max_samples=8)
+    assert row(recording, "0").status is Status.NOT_FINITE
+
+
+def test_nearly_equal_samples_are_centred_before_they_are_multiplied() -> None:
+    hidden = 1 + 1e-8 * batch(30, 40).double()
+    layer = row(record(nn.Sequential(nn.Identity(), nn.ReLU()), hidden), "1")
+    exact = float(metrics.effective_rank(hidden, centred=True))
+    assert layer.centred_effective_rank == pytest.approx(exact, rel=1e-3)
+
+
+def test_sparse_and_complex_gradients_have_norms() -> None:
+    class Sparse(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.layer = nn.Embedding(20, 16, sparse=True), linear()
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.layer(self.table(ids))
+
+    ids = torch.randint(20, (12, 5), generator=torch.Generator().manual_seed(0))
+    assert row(record(Sparse(), ids), "layer").weight_gradient_norm > 0
+
+
+def test_a_dict_that_fits_no_argument_names_is_the_one_argument() -> None:
+    class TakesBatch(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = linear()
+
+        def forward(self, batch: dict[str, Tensor]) -> Tensor:
+            return self.layer(batch["values"])
+
+    assert record(TakesBatch(), {"values": batch(), "labels": torch.zeros(12)}).layers[0].name == "layer"
+
+
+def test_labels_of_a_loader_do_not_become_an_optional_argument() -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = linear()
+
+        def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+            assert mask is None
+            return self.layer(inputs)
+
+    data = torch.utils.data.TensorDataset(batch(), torch.zeros(12, dtype=torch.long))
+    model, loader = Masked(), torch.utils.data.DataLoader(data, batch_size=8, shuffle=True)
+    before = torch.get_rng_state()
+    assert record(model, loader, nn.functional.cross_entropy).gradient_source == "the loss"
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,7 +1,9 @@
 """Diagnosing leaves no trace: everything a model holds is the same, bit for bit, also when it fails half-way."""
 
 import copy
+import gc
 import random
+import weakref
 from typing import Any
 
 import numpy as np
@@ -139,3 +141,53 @@ def test_training_goes_on_as_if_nothing_had_happened() -> None:
         return values
 
     assert losses(probe=True) == losses(probe=False)
+
+
+def test_nothing_of_the_pass_is_kept_alive() -> None:
+    model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    seen: list[weakref.ref[Tensor]] = []
+    model[1].register_forward_hook(lambda module, inputs, output: seen.append(weakref.ref(output)))
+    record(model, torch.randn(5, 6, generator=torch.Generator().manual_seed(0)))
+    gc.collect()
+    assert [reference() for reference in seen] == [None]
+
+
+def test_no_hook_stays_on_a_parameter_that_was_returned() -> None:
+    class Returning(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(5, 6))
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.table
+
+    model = nn.Sequential(Returning(), nn.Linear(6, 6))
+    record(model, torch.randn(5, 6))
+    assert not model[0].table._backward_hooks
+
+
+def test_an_optimizer_in_the_backward_pass_takes_no_step() -> None:
+    model = nn.Linear(6, 6)
+    steps: list[int] = []
+    handle = model.weight.register_post_accumulate_grad_hook(lambda parameter: steps.append(1))
+    recording = record(model, torch.randn(5, 6))
+    assert steps == []
+    assert recording.layers[0].weight_gradient_norm is not None
+    model(torch.randn(5, 6)).sum().backward()
+    assert steps == [1], "and it is still there afterwards"
+    handle.remove()
+
+
+def test_a_model_that_unfreezes_itself_is_frozen_again() -> None:
+    class Thawing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(6, 6).requires_grad_(False)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            self.layer.requires_grad_(True)
+            return self.layer(inputs)
+
+    model = Thawing()
+    record(model, torch.randn(5, 6))
+    assert not any(parameter.requires_grad for parameter in model.parameters())

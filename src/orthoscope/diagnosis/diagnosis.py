@@ -18,8 +18,11 @@ from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, record
 from orthoscope.probe.recording import Loss
 
+# Without one of these, nothing is known of what the network does to samples or to gradients.
+_TELLING = ("sample angles", "gradient growth", "gradient arrives")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """Whether the network will train, where it goes wrong, and why."""
 
@@ -31,8 +34,14 @@ class Diagnosis:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the findings."""
-        return max((finding.severity for finding in self.findings), key=lambda verdict: verdict.rank)
+        """The worst of the findings; at risk, at least, when next to nothing could be checked."""
+        worst = max((finding.severity for finding in self.findings), key=lambda verdict: verdict.rank)
+        return worst if self.judged or worst is Verdict.SICK else Verdict.AT_RISK
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything could be said of samples or gradients: silence must not read as health."""
+        return any(f.check in _TELLING and f.state is not State.NOT_CHECKED for f in self.findings)
 
     @property
     def symptoms(self) -> tuple[Symptom, ...]:
@@ -59,11 +68,11 @@ class Diagnosis:
     @property
     def slope(self) -> float:
         """Growth of the log-gradient per weight layer toward the input; nan when it was not measured."""
-        return float("nan") if self.gradients is None else self.gradients.slope
+        return float("nan") if self.gradients is None else self.gradients.slope.value.item()
 
     @property
     def slope_standard_error(self) -> float:
-        return float("nan") if self.gradients is None else self.gradients.standard_error
+        return float("nan") if self.gradients is None else self.gradients.slope.standard_error.item()
 
     @property
     def gap(self) -> float:
@@ -85,8 +94,12 @@ class Diagnosis:
         if found:
             return "; ".join(dict.fromkeys(finding.reason for finding in found))
         unchecked = [f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED]
-        return "samples stay apart and gradients stay even" + (
-            f" (not checked: {'; '.join(unchecked)})" if unchecked else ""
+        if not self.judged:
+            return f"neither samples nor gradients could be judged ({unchecked[0]})"
+        # That a network has no tokens is no news to its owner.
+        rest = [text for text in unchecked if not text.startswith("token")]
+        return "nothing found: samples keep directions enough and gradients stay even" + (
+            f" (not checked: {'; '.join(rest)})" if rest else ""
         )
 
     def document(self) -> dict[str, Any]:
@@ -103,6 +116,8 @@ class Diagnosis:
 
     def __str__(self) -> str:
         return report.text(self.document())
+
+    __repr__ = __str__  # at a prompt, the table
 
     def _repr_html_(self) -> str:
         return report.notebook(self.document())

@@ -1,12 +1,13 @@
 """What the checks look at: from a recording to one number each, with the layer where it begins."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from orthoscope.metrics import depth_slope
+from orthoscope.metrics import Slope, depth_slope
 from orthoscope.probe import Layer, Recording, Representation, Status
 
 # Fewer directions than this, and a rank says nothing: two samples always span a line.
@@ -24,6 +25,7 @@ class Evidence:
     value: float
     begins: Callable[[float], str | None] = lambda limit: None
     standard_error: float | None = None
+    margin: float = 0.0  # a value within it of zero may be chance
 
 
 class NotChecked(Exception):  # noqa: N818 - a reason, not an error
@@ -35,8 +37,7 @@ class GradientProfile:
     """Log-norms of the gradient at the weight layers, input to output, and their slope toward the input."""
 
     layers: tuple[Layer, ...]
-    slope: float
-    standard_error: float
+    slope: Slope
 
     @property
     def log_norms(self) -> list[float]:
@@ -45,7 +46,7 @@ class GradientProfile:
     @property
     def growth(self) -> float:
         """Change of the log-norm from the last weight layer to the first, along the fitted line."""
-        return self.slope * (len(self.layers) - 1)
+        return self.slope.value.item() * (len(self.layers) - 1)
 
 
 def gradient_profile(recording: Recording) -> GradientProfile | None:
@@ -58,8 +59,7 @@ def gradient_profile(recording: Recording) -> GradientProfile | None:
     if len(layers) < 3:
         return None
     norms = torch.tensor([layer.gradient_norm for layer in layers], dtype=torch.float64)
-    slope = depth_slope(norms.log())
-    return GradientProfile(layers, float(slope.value), float(slope.standard_error))
+    return GradientProfile(layers, depth_slope(norms.log()))
 
 
 def gradient_growth(recording: Recording) -> Evidence:
@@ -75,8 +75,28 @@ def gradient_growth(recording: Recording) -> Evidence:
             profile.layers[0].name,
         )
 
-    error = profile.standard_error * (len(profile.layers) - 1)
-    return Evidence(profile.growth, begins, standard_error=error)
+    steps = len(profile.layers) - 1
+    return Evidence(
+        profile.growth, begins, profile.slope.standard_error.item() * steps, profile.slope.margin().item() * steps
+    )
+
+
+def largest_gradient(recording: Recording) -> Evidence:
+    """E-folds by which the largest gradient of a weight layer exceeds that of the last one: a cliff has no slope."""
+    return _extreme_gradient(recording, max)
+
+
+def smallest_gradient(recording: Recording) -> Evidence:
+    """E-folds by which the smallest gradient of a weight layer falls short of that of the last one, negative."""
+    return _extreme_gradient(recording, min)
+
+
+def _extreme_gradient(recording: Recording, extreme: Callable[..., float]) -> Evidence:
+    profile = _profile_or_reason(recording)
+    last = profile.log_norms[-1]
+    value = extreme(norm - last for norm in profile.log_norms)
+    layer = profile.layers[profile.log_norms.index(extreme(profile.log_norms))]
+    return Evidence(value, lambda limit: layer.name)
 
 
 def _profile_or_reason(recording: Recording) -> GradientProfile:
@@ -88,20 +108,38 @@ def _profile_or_reason(recording: Recording) -> GradientProfile:
     return profile
 
 
-def underflown_layers(recording: Recording) -> Evidence:
-    """How many weight layers, counted from the input, get a gradient of exactly zero while later ones do not.
+def starved_layers(recording: Recording) -> Evidence:
+    """How many weight layers, counted from the input, get a gradient of exactly zero before the first that gets one.
 
     A zero between layers that do get one is a branch that starts closed, not a vanished gradient.
     """
     seen = [layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None]
-    if not recording.gradient_source or not any(layer.gradient_norm for layer in seen):
-        raise NotChecked("no gradient arrives at any weight layer")
-    starved = []
-    for layer in seen:
-        if layer.gradient_norm:
-            break
-        starved.append(layer)
+    if not seen:
+        raise NotChecked("no gradient was observed at any weight layer")
+    starved = list(itertools.takewhile(lambda layer: layer.gradient_norm == 0, seen))
     return Evidence(float(len(starved)), lambda limit: starved[-1].name if starved else None)
+
+
+def cut_off_layers(recording: Recording) -> Evidence:
+    """How many weight layers that ask for a gradient are cut off from the output: detached, or run without one."""
+    if not recording.gradient_source:
+        raise NotChecked("nothing in the output can be differentiated")
+    cut = [
+        layer
+        for layer in recording.layers
+        if layer.depth is not None and layer.trainable
+        if layer.gradient_norm is None and layer.weight_gradient_norm is None
+    ]
+    return Evidence(float(len(cut)), lambda limit: cut[-1].name if cut else None)
+
+
+def constant_outputs(recording: Recording) -> Evidence:
+    """1 if what comes out at the end does not depend on the batch, 0 if it does."""
+    if not recording.layers:
+        raise NotChecked("no module was observed")
+    constant = [layer for layer in recording.layers if layer.status is Status.CONSTANT]
+    lost = bool(constant) and recording.layers[-1].status is Status.CONSTANT and recording.samples > 1
+    return Evidence(float(lost), lambda limit: constant[0].name)
 
 
 def non_finite_outputs(recording: Recording) -> Evidence:
@@ -127,7 +165,16 @@ def dead_layers(recording: Recording) -> Evidence:
 
 def sample_rank(recording: Recording) -> Evidence:
     """Share of the directions of a healthy network that samples still use, toward the end of the network."""
-    return _persistent(recording, lambda layer: _rank_share(layer.sample_view, layer.capacity), "samples")
+    narrowest = math.inf
+
+    def share(layer: Layer) -> float | None:
+        # What a bottleneck let go no later layer can bring back: it is judged by its narrowest layer so far.
+        nonlocal narrowest
+        if layer.depth is not None:
+            narrowest = min(narrowest, layer.capacity)
+        return _rank_share(layer.sample_view, int(min(layer.capacity, narrowest)))
+
+    return _persistent(recording, share, "samples")
 
 
 def token_rank(recording: Recording) -> Evidence:
@@ -159,7 +206,7 @@ def input_rank(recording: Recording) -> Evidence:
         raise NotChecked("the input is not of real numbers: ids have no directions")
     share = _rank_share(recording.input.sample_view, recording.input.capacity)
     if share is None:
-        raise NotChecked(f"a rank needs more than {_FEWEST_DIRECTIONS} samples and units")
+        raise NotChecked(f"a rank needs at least {_FEWEST_DIRECTIONS} samples and units")
     return Evidence(share, lambda limit: "input")
 
 
@@ -180,10 +227,7 @@ def _rank_share(view: Representation | None, capacity: int) -> float | None:
 
 
 def _token_rank_share(layer: Layer) -> float | None:
-    if layer.token_view is None:
-        return None
-    tokens = min(layer.shape[1] if layer.shape[0] == layer.samples else layer.shape[0], 64)
-    return _rank_share(layer.token_view, min(tokens, layer.shape[-1]))
+    return _rank_share(layer.token_view, min(layer.tokens, layer.shape[-1]))
 
 
 def _spread(view: Representation | None) -> float | None:
@@ -197,8 +241,9 @@ def _persistent(recording: Recording, value: Callable[[Layer], float | None], wh
         raise NotChecked(f"no layer shows enough {what} and units to speak of directions")
 
     def begins(limit: float) -> str | None:
-        start = lasting_start([number < limit for _, number in values])
-        return None if start is None else values[start][0].name
+        low = [number < limit for _, number in values]
+        start = lasting_start(low)
+        return values[len(low) - 1 - low[::-1].index(True) if start is None else start][0].name
 
     return Evidence(lasting_value([number for _, number in values]), begins)
 

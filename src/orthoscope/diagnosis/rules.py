@@ -23,7 +23,6 @@ class Rule:
     found: str  # sentence for a hit; {value}, {layer} and {limit} are filled in
     clean: str
     low_is_bad: bool = False
-    random: bool = False  # a hit must lie three standard errors from zero
 
 
 # Where the limits come from: docs/method.md. Growth is in e-folds: ln 100 and ln 1000.
@@ -54,12 +53,17 @@ RULES: tuple[Rule, ...] = (
         "no layer is dead",
     ),
     Rule(
+        "output varies", Symptom.COLLAPSE, ev.constant_outputs, "1 if constant", 0.0, 0.0,
+        "the output does not depend on the batch: from {layer} on all samples are the same",
+        "the output depends on the batch",
+    ),
+    Rule(
         "sample angles", Symptom.COLLAPSE, ev.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
         "samples collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
         "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
     ),
     Rule(
-        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of directions", 0.25, 0.09,
+        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of directions", 0.25, 0.04,
         "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
         "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
     ),
@@ -69,7 +73,7 @@ RULES: tuple[Rule, ...] = (
         "tokens point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
     ),
     Rule(
-        "token rank", Symptom.COLLAPSE, ev.token_rank, "share of directions", 0.25, 0.09,
+        "token rank", Symptom.COLLAPSE, ev.token_rank, "share of directions", 0.25, 0.04,
         "tokens of a sequence collapse from {layer} on: {value:.0%} of the directions of a healthy network are left",
         "tokens have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
     ),
@@ -77,18 +81,35 @@ RULES: tuple[Rule, ...] = (
         "gradient growth", Symptom.EXPLODE, ev.gradient_growth, "e-folds from output to input",
         math.log(100), math.log(1000),
         "gradients grow by a factor e^{value:.1f} from the output to the input, a hundredfold at {layer}",
-        "gradients change by e^{value:.1f} from the output to the input", random=True,
+        "gradients change by e^{value:.1f} from the output to the input",
     ),
     Rule(
         "gradient decay", Symptom.VANISH, ev.gradient_growth, "e-folds from output to input",
         -math.log(100), -math.log(1000),
         "gradients shrink by a factor e^{value:.1f} from the output to the input, a hundredfold at {layer}",
-        "gradients change by e^{value:.1f} from the output to the input", low_is_bad=True, random=True,
+        "gradients change by e^{value:.1f} from the output to the input", low_is_bad=True,
     ),
     Rule(
-        "gradient arrives", Symptom.VANISH, ev.underflown_layers, "weight layers", 0.0, 0.0,
-        "the gradient is exactly zero at the first {value:.0f} weight layers, up to {layer}",
-        "the first weight layer gets a gradient",
+        "largest gradient", Symptom.EXPLODE, ev.largest_gradient, "e-folds above the last layer",
+        math.log(1e3), math.log(1e5),
+        "the gradient at {layer} is e^{value:.1f} times that of the last layer",
+        "no gradient is more than e^{value:.1f} times that of the last layer",
+    ),
+    Rule(
+        "smallest gradient", Symptom.VANISH, ev.smallest_gradient, "e-folds above the last layer",
+        -math.log(1e6), -math.inf,
+        "the gradient at {layer} is e^{value:.1f} times that of the last layer",
+        "no gradient is less than e^{value:.1f} times that of the last layer", low_is_bad=True,
+    ),
+    Rule(
+        "gradient arrives", Symptom.VANISH, ev.starved_layers, "weight layers", 0.0, 0.0,
+        "the gradient is exactly zero at every weight layer up to {layer}",
+        "the first weight layer that is followed gets a gradient",
+    ),
+    Rule(
+        "gradient connected", Symptom.VANISH, ev.cut_off_layers, "weight layers", 0.0, math.inf,
+        "{value:.0f} weight layers, up to {layer}, are cut off from the output and get no gradient",
+        "no weight layer is cut off from the output",
     ),
 )  # fmt: skip
 
@@ -116,7 +137,7 @@ def judge(rule: Rule, recording: Recording) -> Finding:
 
 
 def _severity(rule: Rule, seen: Evidence) -> Verdict:
-    significant = not rule.random or abs(seen.value) > 3 * (seen.standard_error or 0)
+    significant = abs(seen.value) > seen.margin or math.isinf(seen.value) or seen.margin == 0
     if significant and _beyond(rule, seen.value, rule.sick):
         return Verdict.SICK
     if significant and _beyond(rule, seen.value, rule.risk):

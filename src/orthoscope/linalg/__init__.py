@@ -1,6 +1,6 @@
 """Tensor to tensor: the linear algebra everything else is made of."""
 
-from orthoscope.linalg.frames import contrasts, sample_frame
+from orthoscope.linalg.frames import contrasts, sample_frame, triangle_condition
 from orthoscope.linalg.haar import haar
 from orthoscope.linalg.matrices import weight_matrix
 from orthoscope.linalg.parallel import over_cores
@@ -13,5 +13,6 @@ __all__ = [
     "over_cores",
     "sample_frame",
     "singular_values",
+    "triangle_condition",
     "weight_matrix",
 ]

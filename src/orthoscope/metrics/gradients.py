@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import scipy.special
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -16,14 +17,20 @@ class Slope(NamedTuple):
 
     value: Tensor
     standard_error: Tensor
+    layers: int
+
+    def margin(self, sigmas: float = 3.0) -> Tensor:
+        """Half-width of the interval that covers as often as `sigmas` of a normal do, by Student's t."""
+        quantile = scipy.special.stdtrit(self.layers - 2, scipy.special.ndtr(sigmas))
+        return self.standard_error * float(quantile)
 
 
 def log_norm(gradient: Float[Tensor, "*batch rows columns"]) -> Scalar:
     r"""$\log\|g\|_F$ of a matrix, without overflow or underflow; minus infinity for zero, nan if any entry is."""
     entries = gradient.double()
     largest = entries.detach().abs().amax((-2, -1))
-    scaled = entries / torch.where(largest > 0, largest, 1.0)[..., None, None]
-    return torch.linalg.matrix_norm(scaled).log() + torch.where(largest > 0, largest, 1.0).log()
+    scale = torch.where((largest > 0) & (largest < torch.inf), largest, 1.0)
+    return torch.linalg.matrix_norm(entries / scale[..., None, None]).log() + scale.log()
 
 
 def explosion_rate(log_norms: LogNorms, gap: int = 10) -> Float[Tensor, "*batch rates"]:
@@ -44,8 +51,9 @@ def depth_slope(log_norms: LogNorms) -> Slope:
 
     A log-gradient is closer to a random walk than to a line with independent noise, so the textbook
     standard error is far too small. With $s^2$ the long-run variance of the increments (Bartlett's
-    weights, $\lfloor L^{1/3}\rfloor$ lags), a walk's least-squares slope has variance $\tfrac65 s^2/L$;
-    the larger of that and the textbook error is given.
+    weights, about $L^{1/3}$ lags), a walk's least-squares slope has variance $\tfrac65 s^2/L$;
+    the larger of that and the textbook error is given. It is itself an estimate from few layers: judge by
+    Student's quantiles with `layers - 2` degrees of freedom (`Slope.margin`), not by the normal ones.
     """
     values = -log_norms.double()
     layers = values.shape[-1]
@@ -58,17 +66,17 @@ def depth_slope(log_norms: LogNorms) -> Slope:
     residuals = values - values.mean(-1, keepdim=True) - slope.unsqueeze(-1) * depth
     textbook = residuals.square().sum(-1) / (layers - 2) / spread
     walk = 1.2 * _long_run_variance(values.diff(dim=-1)) / layers
-    return Slope(slope, torch.maximum(textbook, walk).sqrt())
+    return Slope(slope, torch.maximum(textbook, walk).sqrt(), layers)
 
 
 def _long_run_variance(increments: Float[Tensor, "*batch steps"]) -> Scalar:
     r"""$\gamma_0 + 2\sum_{k=1}^{K}(1-\tfrac{k}{K+1})\gamma_k$ of the autocovariances $\gamma$, never negative."""
     steps = increments.shape[-1]
     centred = increments - increments.mean(-1, keepdim=True)
-    variance = centred.square().mean(-1)
-    lags = min(int(steps ** (1 / 3)), steps - 1)
+    variance = centred.square().sum(-1) / (steps - 1)
+    lags = min(round(steps ** (1 / 3)), steps - 1)
     for lag in range(1, lags + 1):
-        covariance = (centred[..., lag:] * centred[..., :-lag]).sum(-1) / steps
+        covariance = (centred[..., lag:] * centred[..., :-lag]).sum(-1) / (steps - 1)
         variance = variance + 2 * (1 - lag / (lags + 1)) * covariance
     return variance.clamp_min(0)
 
@@ -77,4 +85,6 @@ def gradient_disparity(gradient: Float[Tensor, "*batch out fan_in"]) -> Scalar:
     r"""$\kappa$: mean distance $\|g_i - g_j\|_2$ over pairs of rows, the gradients of two weight vectors (seed 000)."""
     rows = gradient.double()
     count = rows.shape[-2]
-    return torch.cdist(rows, rows).sum((-2, -1)) / (count * (count - 1))
+    # Exact differences: the quick way by products loses equal rows to rounding.
+    distances = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
+    return distances.sum((-2, -1)) / (count * (count - 1))

@@ -9,12 +9,6 @@ from orthoscope.metrics.spectral import Scalar
 Gram = Float[Tensor, "*batch samples samples"]
 
 
-def centred(gram: Gram) -> Gram:
-    r"""Inner products after the batch mean is subtracted: $PGP$ with $P = I - \mathbf{1}\mathbf{1}^\top/n$."""
-    columns = gram.mean(-1, keepdim=True)
-    return gram - columns - columns.mT + columns.mean(-2, keepdim=True)
-
-
 def gap(gram: Gram, samples: int | None = None) -> Scalar:
     r"""$\| G/\operatorname{tr}G - I/n \|_F$; with `samples` $n$ larger than the matrix, as if padded with zeros.
 
@@ -24,16 +18,15 @@ def gap(gram: Gram, samples: int | None = None) -> Scalar:
     samples = samples or size
     share = gram / _trace(gram)[..., None, None]
     share = share - torch.eye(size, dtype=gram.dtype, device=gram.device) / samples
-    return (share.square().sum((-2, -1)) + max(0, samples - size) / samples**2).sqrt()
+    deviation = torch.linalg.matrix_norm(share)
+    return deviation if samples <= size else (deviation.square() + (samples - size) / samples**2).sqrt()
 
 
 def centred_gap(gram: Gram) -> Scalar:
-    r"""$\| PGP/\operatorname{tr}PGP - P/(n-1) \|_F$: the gap within the $n-1$ directions that centring leaves."""
+    r"""$\| G/\operatorname{tr}G - P/(n-1) \|_F$ of centred samples, $P = I - \mathbf{1}\mathbf{1}^\top/n$."""
     samples = gram.shape[-1]
-    inner = centred(gram)
-    identity = torch.eye(samples, dtype=gram.dtype, device=gram.device)
-    share = inner / _trace(inner)[..., None, None] - centred(identity) / (samples - 1)
-    return torch.linalg.matrix_norm(share)
+    projection = torch.eye(samples, dtype=gram.dtype, device=gram.device) - 1 / samples
+    return torch.linalg.matrix_norm(gram / _trace(gram)[..., None, None] - projection / (samples - 1))
 
 
 def cosines(gram: Gram) -> tuple[Gram, Tensor]:

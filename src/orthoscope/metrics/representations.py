@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg import contrasts, sample_frame, singular_values
+from orthoscope.linalg import contrasts, sample_frame, singular_values, triangle_condition
 from orthoscope.metrics import gram
 from orthoscope.metrics.spectral import Scalar, counted_rank, energy_rank, entropy_rank
 
@@ -62,19 +62,13 @@ def frame_isometry_gap(frame: Float[Tensor, "*batch samples samples"]) -> Scalar
     # The determinant of a triangle is the product of its diagonal; the Gram matrix would square the condition.
     log_determinant = 2 * frame.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
     gap = (mean_energy_of_sample.log() - log_determinant / size).clamp_min(0)
-    condition = _condition(frame)
+    condition = triangle_condition(frame)
+    if bool((condition >= RANK_DEFICIENT).any()):
+        # The quick bound may be a factor `samples` too large: near the limit, the exact one decides.
+        values = singular_values(torch.where(condition.isnan()[..., None, None], 0.0, frame))
+        exact = values[..., 0] / values[..., -1]
+        condition = torch.where(condition.isnan(), condition, exact)
     return torch.where(condition < RANK_DEFICIENT, gap, torch.where(condition.isnan(), torch.nan, torch.inf))
-
-
-def _condition(frame: Float[Tensor, "*batch samples samples"]) -> Scalar:
-    """Condition number of a triangle, at most a factor `samples` too large; infinite if singular, nan if undefined."""
-    norm = torch.linalg.matrix_norm(frame)
-    identity = torch.eye(frame.shape[-1], dtype=frame.dtype, device=frame.device).expand_as(frame)
-    inverse = torch.linalg.solve_triangular(frame, identity, upper=False)
-    condition = norm * torch.linalg.matrix_norm(inverse)
-    singular = (frame.diagonal(dim1=-2, dim2=-1) == 0).any(-1) | ~condition.isfinite()
-    undefined = (norm == 0) | ~norm.isfinite()
-    return torch.where(undefined, torch.nan, torch.where(singular, torch.inf, condition))
 
 
 def isometry(hidden: Hidden, centred: bool = False) -> Scalar:
@@ -130,7 +124,11 @@ def _rows(hidden: Hidden, centred: bool) -> Float[Tensor, "*batch rows units"]:
     rows = hidden.double()
     largest = rows.detach().abs().amax((-2, -1), keepdim=True)
     rows = rows / torch.where(largest > 0, largest, 1.0)
-    return contrasts(rows) if centred else rows
+    if not centred:
+        return rows
+    if rows.shape[-2] < 2:
+        raise ValueError("one sample without its mean is nothing: a centred metric needs at least 2 samples")
+    return contrasts(rows)
 
 
 def _gram(hidden: Hidden, centred: bool) -> Float[Tensor, "*batch samples samples"]:

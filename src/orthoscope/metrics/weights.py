@@ -39,7 +39,8 @@ def soft_orthogonality(weight: Weight) -> Scalar:
     r"""$\|I - W^\top W\|_F$, not squared: 0 for orthonormal columns, $\sqrt{\text{in}-\text{out}}$ at least if wide."""
     out, fan_in = weight.shape[-2:]
     # With the smaller Gram matrix: each of the missing eigenvalues is 0 and adds 1.
-    return (_smaller_side_deviation(weight).square() + max(0, fan_in - out)).sqrt()
+    deviation = _smaller_side_deviation(weight)
+    return deviation if fan_in <= out else (deviation.square() + fan_in - out).sqrt()
 
 
 def double_sided_orthogonality(weight: Weight, remove_floor: bool = False) -> Scalar:

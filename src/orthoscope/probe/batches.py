@@ -45,22 +45,26 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             yield from tensors_in(getattr(value, entry.name))
 
 
-def as_call(model: nn.Module, batch: Any) -> Call:
+def as_call(model: nn.Module, batch: Any, with_target: bool = False) -> Call:
     """Read a tensor, tuple, dict or DataLoader as the arguments of `model.forward`.
 
-    A dict is keyword arguments. A tuple is positional arguments; if `forward` takes only one, the
-    second entry is the target, as data loaders give it. A DataLoader stands for its first batch.
+    A dict is keyword arguments, or the one argument there is if the names do not fit. A tuple is positional
+    arguments; of a pair, the second is the target if `forward` takes only one argument, or needs only one and
+    the pair comes from a DataLoader or a loss waits for it (`with_target`). A DataLoader stands for its first
+    batch.
     """
     if isinstance(batch, Call):
         return batch
     if isinstance(batch, torch.utils.data.DataLoader):
-        batch = next(iter(batch), None)
+        with torch.random.fork_rng(devices=()):  # a loader that shuffles must not move the user's generator
+            batch, with_target = next(iter(batch), None), True
         if batch is None:
             raise ValueError("the DataLoader is empty: give one with at least one batch")
     if isinstance(batch, Mapping):
-        return Call(kwargs=dict(batch))
+        whole = not _accepts(model, batch) and _takes_one_argument(model, or_needs_one=True)
+        return Call(args=(batch,)) if whole else Call(kwargs=dict(batch))
     if isinstance(batch, (tuple, list)):
-        if len(batch) == 2 and _positional_arguments(model) == 1:
+        if len(batch) == 2 and _takes_one_argument(model, or_needs_one=with_target):
             return Call(args=(batch[0],), target=batch[1])
         return Call(args=tuple(batch))
     if isinstance(batch, Tensor):
@@ -71,12 +75,22 @@ def as_call(model: nn.Module, batch: Any) -> Call:
     )
 
 
-def _positional_arguments(model: nn.Module) -> int | None:
-    """How many positional arguments `forward` takes, or None if any number."""
+def _accepts(model: nn.Module, names: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(model.forward).bind(**names)
+    except TypeError:
+        return False
+    return True
+
+
+def _takes_one_argument(model: nn.Module, or_needs_one: bool) -> bool:
+    """Whether `forward` takes, or at least needs, just one positional argument."""
     parameters = inspect.signature(model.forward).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return None
-    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+        return False
+    counted = [p for p in positional if p.default is p.empty] if or_needs_one else positional
+    return len(counted) == 1
 
 
 def differentiable_copy(value: Any, device: torch.device) -> Any:
@@ -94,4 +108,9 @@ def differentiable_copy(value: Any, device: torch.device) -> Any:
         return type(value)(*(differentiable_copy(item, device) for item in value))
     if isinstance(value, (tuple, list)):
         return type(value)(differentiable_copy(item, device) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = (entry.name for entry in dataclasses.fields(value) if entry.init)
+        return dataclasses.replace(
+            value, **{name: differentiable_copy(getattr(value, name), device) for name in fields}
+        )
     return value

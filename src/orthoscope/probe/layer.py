@@ -32,7 +32,10 @@ class Representation:
 
 @dataclass(frozen=True)
 class Layer:
-    """A module's output at one call. Norms are over the whole batch; `depth` counts weight layers from the input."""
+    """A module's output at one call. Gradient norms are over the whole batch, all else over `samples` of it.
+
+    `depth` counts weight layers from the input.
+    """
 
     index: int
     name: str
@@ -49,7 +52,8 @@ class Layer:
     gradient_norm: float | None  # of the loss with respect to this output; None: not observed
     weight_gradient_norm: float | None
     also: tuple[str, ...] = ()  # modules that passed the very same tensor on
-    note: str = ""
+    trainable: bool = False  # whether any parameter of its own asks for a gradient
+    tokens: int = 0  # tokens of a sequence that were compared; 0 without a token view
 
     @property
     def capacity(self) -> int:

@@ -1,17 +1,18 @@
 """The hooks: what is taken from each module call while it happens. Small reductions only, never an activation."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from orthoscope.linalg import sample_frame
 from orthoscope.probe.batches import tensors_in
 from orthoscope.probe.names import is_weight_layer, owned_parameters
-from orthoscope.probe.views import differs_over_samples, sample_view, spread, token_view
+from orthoscope.probe.views import CHANNELS_FIRST, differs_over_samples, sample_view, spread, token_view
 
 _SEQUENCES, _TOKENS = 4, 64  # what the token view looks at, evenly spaced
 
@@ -31,6 +32,8 @@ class Observed:
     weighted: bool  # multiplies by a matrix of its own
     frame: Tensor
     token_frames: Tensor | None
+    channels_first: bool  # (samples, channels, positions): its second dimension is no sequence
+    finite: bool
     input_is_constant: bool  # the input's rows are equal; only looked at when the output's may be
     input_is_zero: bool
     gradient: float | None = None
@@ -57,6 +60,21 @@ class Observer:
         self._calls: dict[str, int] = {}
         self._recomputed: dict[str, int] = {}
         self._last_seen: dict[int, tuple[weakref.ref[Tensor], int, Observed]] = {}
+        self._handles: list[RemovableHandle] = []
+
+    def attach(self, names: Mapping[str, nn.Module]) -> None:
+        """Put a hook on every module that takes one."""
+        for name, module in names.items():
+            if not isinstance(module, torch.jit.ScriptModule):
+                self._handles.append(module.register_forward_hook(self.forward_hook(name), with_kwargs=True))
+
+    def close(self) -> None:
+        """Take every hook off, tensors' included, and let go of the graph: hooks and graph hold each other."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._last_seen.clear()
+        self.latest = None
 
     def forward_hook(self, name: str) -> Callable[..., Tensor | None]:
         """A hook for one module, to be registered `with_kwargs=True`."""
@@ -71,12 +89,13 @@ class Observer:
 
         return hook
 
-    def head_input(self, output: Tensor) -> Tensor | None:
-        """What went into the module that returned `output`, if its weight is zero and lets no gradient through."""
-        entry = self._same_as_before(output)
-        if entry is not None and self.latest is not None and self.latest[0] is entry and entry.zero_weight:
-            return self.latest[1]
-        return None
+    def closed_head_input(self) -> Tensor | None:
+        """What went into the last weight layer, if its weight is zero and no gradient came past it."""
+        if self.latest is None or not self.latest[0].zero_weight:
+            return None
+        entry, head_input = self.latest
+        passed = any(other.gradient for other in self.observed[: self.observed.index(entry)])
+        return None if passed else head_input
 
     def take_weight_gradients(self, model: nn.Module) -> None:
         """Keep the norms of what the backward pass left in `.grad`."""
@@ -100,7 +119,7 @@ class Observer:
             entry = self._measure(name, call, module, inputs, tensor.detach())
         self.observed.append(entry)
         # The version tells `relu_(x)` from `x`: one tensor object, two representations.
-        self._last_seen[id(tensor)] = (weakref.ref(tensor), tensor._version, entry)
+        self._last_seen[id(tensor)] = (weakref.ref(tensor), _version(tensor), entry)
         self._follow_gradient(tensor, entry)
         if entry.weighted:
             differentiable = next((t for t in tensors_in(inputs) if t.requires_grad), None)
@@ -111,7 +130,8 @@ class Observer:
     def _measure(self, name: str, call: int, module: nn.Module, inputs: Any, tensor: Tensor) -> Observed:
         hidden = sample_view(tensor, self.samples)
         assert hidden is not None, "main_tensor only returns tensors with a sample view"
-        sequences = token_view(tensor, self.samples, module)
+        channels_first = self._has_channels_first(module, inputs)
+        sequences = None if channels_first else token_view(tensor, self.samples)
         if sequences is not None:
             tokens = spread(sequences.shape[1], _TOKENS)
             sequences = sample_frame(sequences[spread(self.samples, _SEQUENCES)][:, tokens])
@@ -125,22 +145,34 @@ class Observer:
             shape=tuple(tensor.shape),
             units=hidden.shape[1],
             weighted=is_weight_layer(module),
-            frame=frame,
-            token_frames=sequences,
+            # Small, and on the CPU: parts of a model may live on different devices.
+            frame=frame.cpu(),
+            token_frames=None if sequences is None else sequences.cpu(),
+            channels_first=channels_first,
+            finite=_is_finite(tensor),
             input_is_constant=suspect and (first is None or not differs_over_samples(first.detach(), self.samples)),
             input_is_zero=first is not None and not bool(first.detach().any()),
         )
 
+    def _has_channels_first(self, module: nn.Module, inputs: Any) -> bool:
+        """By its type, or because it has no parameters and its input had: an activation after a convolution."""
+        if isinstance(module, CHANNELS_FIRST):
+            return True
+        if next(module.parameters(), None) is not None:
+            return False
+        seen = (self._last_seen.get(id(tensor)) for tensor in tensors_in(inputs))
+        return any(known is not None and known[0]() is not None and known[2].channels_first for known in seen)
+
     def _same_as_before(self, tensor: Tensor) -> Observed | None:
         """The row of a tensor that a child already returned: containers, identities, dropout that is off."""
         reference, version, entry = self._last_seen.get(id(tensor), (None, -1, None))
-        unchanged = reference is not None and reference() is tensor and version == tensor._version
+        unchanged = reference is not None and reference() is tensor and version == _version(tensor)
         return entry if unchanged else None
 
     def _follow_gradient(self, tensor: Tensor, entry: Observed) -> None:
         if tensor.requires_grad and torch.is_grad_enabled():
             # A hook on the tensor, not on the module: module hooks refuse in-place operations.
-            tensor.register_hook(lambda gradient: self._gradient(entry, gradient))
+            self._handles.append(tensor.register_hook(lambda gradient: self._gradient(entry, gradient)))
 
     def _gradient(self, entry: Observed, gradient: Tensor) -> None:
         entry.gradient = _norm(gradient)
@@ -195,8 +227,20 @@ def _norm(gradient: Tensor) -> float:
     """Frobenius norm; in float64 outside a safe range, for in float32 the square of 1e-23 is 0 and of 1e20 infinite."""
     gradient = getattr(gradient, "full_tensor", lambda: gradient)()  # a sharded DTensor's norm is of the whole
     gradient = gradient.detach()
-    if gradient.dtype is torch.float32:
-        quick = float(torch.linalg.vector_norm(gradient))
-        if 1e-9 < quick < 1e15:
-            return quick
-    return float(torch.linalg.vector_norm(gradient.double()))
+    if gradient.is_sparse:
+        gradient = gradient.coalesce().values()
+    quick = float(torch.linalg.vector_norm(gradient))
+    if 1e-9 < quick < 1e15 and gradient.element_size() >= 4:
+        return quick
+    wide = torch.complex128 if gradient.is_complex() else torch.float64
+    return float(torch.linalg.vector_norm(gradient.cpu().to(wide)))
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """All entries, not only those of the samples compared. A finite sum proves it in one cheap pass."""
+    return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
+
+
+def _version(tensor: Tensor) -> int:
+    """How often the tensor was changed in place; tensors of inference mode do not count."""
+    return -1 if tensor.is_inference() else tensor._version

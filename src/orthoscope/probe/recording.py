@@ -1,5 +1,6 @@
 """One pass through any model, forward and backward, everything recorded, nothing changed."""
 
+import contextlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from orthoscope.probe.batches import Call, as_call, differentiable_copy, tensors_in
 from orthoscope.probe.layer import Layer
@@ -48,8 +48,12 @@ def record(
     of a random direction of unit length in output space. Metrics are over at most `max_samples`
     samples, evenly spaced; batch norm always sees the whole batch. The model is left bit-identical.
     """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"the model must be an nn.Module, got {type(model).__name__}")
+    if loss is not None and not callable(loss):
+        raise ValueError(f"the loss must be a function of the output (and target), got {loss!r}")
     model = unwrapped(model)
-    call = as_call(model, batch)
+    call = as_call(model, batch, with_target=loss is not None)
     names = dict(observable_modules(model))
     _refuse_without_values(model)
     observer = Observer(call.samples, max_samples, progress)
@@ -57,15 +61,14 @@ def record(
     if call.samples == 1 and batch_statistics:
         batch_statistics = False
         notes.append("one sample has no batch statistics: normalisation used its running ones")
-    with untouched(model), probing_mode(model, batch_statistics), torch.enable_grad():
-        handles = _attach(observer, names)
+    with untouched(model), probing_mode(model, batch_statistics), contextlib.closing(observer), torch.enable_grad():
+        torch.manual_seed(seed)  # for models that draw noise; the user's state comes back with the rest
+        observer.attach(names)
         args, kwargs = differentiable_copy((call.args, dict(call.kwargs)), _device(model))
         output = model(*args, **kwargs)
         observer.backward = True
         source = _backward(observer, output, call, loss, seed)
         observer.take_weight_gradients(model)
-        for handle in handles:
-            handle.remove()
         return Recording(
             input=input_layer(call, max_samples),
             layers=tuple(layers_of(observer)),
@@ -77,35 +80,33 @@ def record(
         )
 
 
-def _attach(observer: Observer, names: Mapping[str, nn.Module]) -> list[RemovableHandle]:
-    return [
-        module.register_forward_hook(observer.forward_hook(name), with_kwargs=True)
-        for name, module in names.items()
-        if not isinstance(module, torch.jit.ScriptModule)
-    ]
-
-
 def _backward(observer: Observer, output: Any, call: Call, loss: Loss | None, seed: int) -> str:
-    """Differentiate, and say what: the loss, a random direction at the output, or at the input of a zero head."""
+    """Differentiate, and say what: the loss, or a random direction at the output.
+
+    A head whose weight starts at zero lets nothing through; then once more, from what went into it.
+    """
     floating = (t for t in tensors_in(output) if t.is_floating_point())
     tensor = main_tensor(output, observer.samples)
     tensor = next(floating, None) if tensor is None else tensor
-    head_input = None if tensor is None else observer.head_input(tensor)
     source = "a random unit direction at the output"
-    if head_input is not None:
-        tensor, source = (
-            head_input,
-            "a random unit direction at the input of the head, whose weight is zero by design",
-        )
-    elif loss is not None:
+    if loss is not None:
         tensor, source = _loss_value(loss, output, call.target), "the loss"
     if tensor is None or not tensor.requires_grad:
         return ""
+    may_be_closed = observer.latest is not None and observer.latest[0].zero_weight
+    _differentiate(tensor, seed, retain_graph=may_be_closed)
+    head_input = observer.closed_head_input() if may_be_closed else None
+    if head_input is None:
+        return source
+    _differentiate(head_input, seed)
+    return "a random unit direction at the input of the head, whose weight is zero by design"
+
+
+def _differentiate(tensor: Tensor, seed: int, retain_graph: bool = False) -> None:
     with warnings.catch_warnings():
         # Users see their own warnings when they train; a probe that prints them once more is noise.
         warnings.simplefilter("ignore")
-        torch.autograd.backward(tensor, _unit_direction(tensor, seed))
-    return source
+        torch.autograd.backward(tensor, _unit_direction(tensor, seed), retain_graph=retain_graph)
 
 
 def _loss_value(loss: Loss, output: Any, target: Any) -> Tensor:
@@ -124,7 +125,7 @@ def _unit_direction(tensor: Tensor, seed: int) -> Tensor:
     if tensor.numel() == 1:
         return torch.ones_like(tensor)
     generator = torch.Generator().manual_seed(seed)
-    direction = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+    direction = torch.randn(tensor.shape, generator=generator)
     return (direction / direction.norm()).to(tensor)
 
 

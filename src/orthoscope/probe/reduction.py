@@ -34,7 +34,9 @@ def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "l
     # Scale out first: a frame of tiny activations is as good as any other, its squares are not.
     stack = stack / stack.abs().amax((-2, -1), keepdim=True)
     inner = stack @ stack.mT
-    centred = gram.centred(inner)
+    # Centred before the product: subtracting afterwards cancels when samples are nearly equal.
+    around_mean = stack - stack.mean(-2, keepdim=True)
+    centred = around_mean @ around_mean.mT
     spectrum, centred_spectrum = gram_singular_values(torch.stack([inner, centred]))
     columns = {
         "gap": gram.gap(inner),
@@ -44,7 +46,7 @@ def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "l
         "numerical_rank": counted_rank(spectrum, samples, torch.float32),
         "overlap": gram.overlap(inner),
         "mean_energy": gram.mean_share(inner),
-        "centred_gap": gram.centred_gap(inner),
+        "centred_gap": gram.centred_gap(centred),
         "centred_effective_rank": entropy_rank(centred_spectrum),
         "centred_overlap": gram.overlap(centred),
     }
@@ -54,4 +56,4 @@ def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "l
 def mean_representation(rows: list[Representation | None]) -> Representation | None:
     """Average over sequences, those without a value left out."""
     present = [list(vars(row).values()) for row in rows if row is not None]
-    return Representation(*torch.tensor(present).double().mean(0).tolist()) if present else None
+    return Representation(*torch.tensor(present, dtype=torch.float64).nanmean(0).tolist()) if present else None

@@ -18,41 +18,59 @@ _WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 def untouched(model: nn.Module) -> Iterator[None]:
     """Whatever happens inside, also an exception, the model and the random generators leave as they came.
 
+    Not seen: what a model keeps outside its parameters, buffers and plain attributes, such as generators of
+    its own or lists within lists.
     Costs one copy of the weights and buffers, which anyone who can train the model can afford.
     """
-    tensors = _Tensors(model)
-    attributes = [_Attributes(module) for module in model.modules()]
-    with _random_state(model):
-        try:
-            yield
-        finally:
-            # Attributes first: a forward pass may have bound a new tensor in place of a buffer.
-            for saved in attributes:
-                saved.restore()
-            tensors.restore()
+    with _random_state(model), contextlib.ExitStack() as restored:
+        # Undone in reverse: attributes first, for a forward pass may have bound a new tensor to a buffer's name.
+        tensors = _Tensors(model)
+        restored.callback(tensors.restore)
+        for module in model.modules():
+            restored.callback(_Attributes(module).restore)
+        tensors.set_aside()
+        yield
 
 
 class _Tensors:
-    """Values and grads of every parameter and buffer. Grads are set aside, not copied: nobody writes to them."""
+    """Values of every parameter and buffer; grads, flags and hooks of the parameters.
+
+    Grads are set aside, not copied: nobody writes to them. So are hooks that act on a gradient as soon as
+    it is there, as an optimizer in the backward pass does.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = list(model.parameters())
-        self.values = [(t, t.detach().clone()) for t in (*self.parameters, *model.buffers())]
-        self.grads = [p.grad for p in self.parameters]
-        for parameter in self.parameters:
-            parameter.grad = None
+        tensors = (*self.parameters, *model.buffers())
+        self.values = [(tensor, tensor.detach().clone(), tensor.requires_grad) for tensor in tensors]
+        self.grads = [(tensor, tensor.grad) for tensor in tensors if tensor.is_leaf]
+        hooks = (parameter._post_accumulate_grad_hooks for parameter in self.parameters)
+        self.hooks = [(holder, dict(holder)) for holder in hooks if holder]
+
+    def set_aside(self) -> None:
+        for tensor, _ in self.grads:
+            tensor.grad = None
+        for holder, _ in self.hooks:
+            holder.clear()
 
     @torch.no_grad()
     def restore(self) -> None:
-        for tensor, value in self.values:
+        for tensor, value, requires_grad in self.values:
             if not _same_bits(tensor, value):
                 tensor.copy_(value)
-        for parameter, grad in zip(self.parameters, self.grads, strict=True):
-            parameter.grad = grad
+            if tensor.requires_grad is not requires_grad:
+                tensor.requires_grad_(requires_grad)
+        for tensor, grad in self.grads:
+            tensor.grad = grad
+        for holder, hooks in self.hooks:
+            holder.update(hooks)
 
 
 def _same_bits(tensor: Tensor, value: Tensor) -> bool:
     """Bits, not values: nan equals itself, and minus zero is not zero. Version counters do not see `.data`."""
+    if tensor.layout is not torch.strided:
+        return torch.equal(tensor.detach().to_dense(), value.to_dense())
+    tensor, value = tensor.resolve_conj().resolve_neg(), value.resolve_conj().resolve_neg()
     word = _WORDS.get(tensor.element_size(), torch.uint8)
     return torch.equal(tensor.detach().flatten().view(word), value.flatten().view(word))
 
@@ -65,6 +83,7 @@ class _Attributes:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
+        self.training = module.training  # a scripted module does not keep it in its dictionary
         self.values = dict(vars(module))
         self.contents = {k: v.copy() for k, v in self.values.items() if isinstance(v, (dict, list, set))}
 
@@ -73,6 +92,8 @@ class _Attributes:
             _refill(self.values[name], content)
         vars(self.module).clear()
         vars(self.module).update(self.values)
+        if self.module.training is not self.training:
+            self.module.training = self.training
 
 
 def _refill(container: Any, content: Any) -> None:

@@ -45,6 +45,8 @@ def layers_of(observer: Observer) -> list[Layer]:
                 gradient_norm=entry.gradient,
                 weight_gradient_norm=_weight_gradient(observer, entry),
                 also=tuple(entry.also),
+                trainable=any(parameter.requires_grad for parameter in owned_parameters(entry.module)),
+                tokens=0 if entry.token_frames is None else entry.token_frames.shape[1],
             )
         )
     return rows
@@ -92,7 +94,7 @@ def _statuses(observed: Sequence[Observed], views: Sequence[Representation | Non
 
 
 def _status(entry: Observed, view: Representation | None, samples_were_lost: bool) -> Status:
-    if not bool(entry.frame.isfinite().all()):
+    if not entry.finite or not bool(entry.frame.isfinite().all()):
         return Status.NOT_FINITE
     if not bool(entry.frame.any()):
         return Status.ZERO_BY_DESIGN if entry.zero_weight or entry.input_is_zero else Status.DEAD

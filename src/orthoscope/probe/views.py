@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 # Layouts (samples, channels, positions): the second dimension is no sequence.
-_CHANNELS_FIRST = (
+CHANNELS_FIRST = (
     nn.Conv1d,
     nn.ConvTranspose1d,
     nn.BatchNorm1d,
@@ -34,9 +34,9 @@ def sample_view(tensor: Tensor, samples: int) -> Float[Tensor, "samples units"] 
     return None
 
 
-def token_view(tensor: Tensor, samples: int, module: nn.Module) -> Float[Tensor, "samples tokens units"] | None:
+def token_view(tensor: Tensor, samples: int) -> Float[Tensor, "samples tokens units"] | None:
     """The tensor as sequences, or None if it has none: three dimensions, samples first or second."""
-    if tensor.ndim != 3 or isinstance(module, _CHANNELS_FIRST):
+    if tensor.ndim != 3:
         return None
     if tensor.shape[0] == samples and tensor.shape[1] > 1:
         return tensor

@@ -22,14 +22,14 @@ from orthoscope.report.wording import (
 _HOW_TO_READ = """<div class="reading"><h4>How to read</h4>
 <p>Left is the input, right the output. The strong line joins layers with weights; the faint one passes
 every module.</p>
-<p>Healthy networks keep the gap low and the rank high at any depth, and hold the gradient level.
+<p>Healthy networks keep enough directions (rank) at any depth and hold the gradient level; a low gap is a good sign.
 The dashed mark ▼ is where the worst finding begins.</p></div>"""
 
 _PLANE_TEXT = """<p>Across: how far the samples are from orthogonal where the network ends, 0 for a perfect
 frame, near 1 for a single direction.</p>
 <p>Up: by how much the log of the gradient grows at every weight layer on the way back to the input,
 with its standard error.</p>
-<p>Both must be near zero: samples that stay apart while gradients explode train no better than
+<p>Both near zero is best: samples that stay apart while gradients explode train no better than
 level gradients through collapsed samples.</p>"""
 
 _DEFINITIONS = """<p>With the samples of a layer as the rows of <i>H</i>, and <i>n</i> of them:

@@ -1,5 +1,6 @@
 """The diagnosis in a terminal: verdict first, then the layers, then every check."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
@@ -46,7 +47,8 @@ def terminal(document: Document) -> RenderableType:
 def text(document: Document) -> str:
     """The terminal view as plain text, for logs and `print`."""
     file = StringIO()
-    console = Console(file=file, width=_TEXT_WIDTH, color_system=None, force_terminal=False, highlight=False)
+    width = shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns
+    console = Console(file=file, width=width, color_system=None, force_terminal=False, highlight=False)
     console.print(terminal(document))
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
