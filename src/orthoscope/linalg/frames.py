@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# Columns handled at once, so that a wide layer never needs a float64 copy of itself.
-_BLOCK_ELEMENTS = 1 << 20
+# Elements handled at once, a megabyte in float64: in cache, and a wide layer is never copied whole.
+_BLOCK_ELEMENTS = 1 << 17
 
 # From so many units a sample on, products are cheaper than reflections.
 _WIDE = 8
@@ -48,14 +48,15 @@ def _frame_by_cholesky(hidden: Float[Tensor, "*batch samples units"]) -> Tensor 
     """
     gram = sum(columns @ columns.mT for columns in _blocks(hidden))
     frame, failed = torch.linalg.cholesky_ex(gram)
-    safe = (failed == 0) & (triangle_condition(frame) < 1e3)
-    return frame if bool(safe.all()) else None
+    inverse = torch.linalg.solve_triangular(frame, torch.eye(frame.shape[-1]).to(frame).expand_as(frame), upper=False)
+    # Not the diagonal: it can be all ones in a triangle as ill-conditioned as one likes (Kahan).
+    condition = torch.linalg.matrix_norm(frame) * torch.linalg.matrix_norm(inverse)
+    return frame if bool((condition < 1e3).all()) and not bool(failed.any()) else None
 
 
 def triangle_condition(frame: Float[Tensor, "*batch size size"]) -> Float[Tensor, "*batch"]:
     r"""$\|F\|_F \|F^{-1}\|_F$ of a lower triangle: its condition number, at most a factor `size` too large.
 
-    The diagonal alone would not do: it can be all ones in a triangle as ill-conditioned as one likes (Kahan).
     Infinite for a singular triangle, nan for one that is zero or not finite.
     """
     norm = torch.linalg.matrix_norm(frame)

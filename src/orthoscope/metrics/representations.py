@@ -63,11 +63,11 @@ def frame_isometry_gap(frame: Float[Tensor, "*batch samples samples"]) -> Scalar
     log_determinant = 2 * frame.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1)
     gap = (mean_energy_of_sample.log() - log_determinant / size).clamp_min(0)
     condition = triangle_condition(frame)
-    if bool((condition >= RANK_DEFICIENT).any()):
-        # The quick bound may be a factor `samples` too large: near the limit, the exact one decides.
-        values = singular_values(torch.where(condition.isnan()[..., None, None], 0.0, frame))
-        exact = values[..., 0] / values[..., -1]
-        condition = torch.where(condition.isnan(), condition, exact)
+    doubtful = (condition >= RANK_DEFICIENT) & (condition < RANK_DEFICIENT * size)
+    if bool(doubtful.any()):
+        # The quick bound may be a factor `size` too large: near the limit, the exact one decides.
+        values = singular_values(frame[doubtful])
+        condition = condition.masked_scatter(doubtful, values[..., 0] / values[..., -1])
     return torch.where(condition < RANK_DEFICIENT, gap, torch.where(condition.isnan(), torch.nan, torch.inf))
 
 

@@ -232,6 +232,8 @@ def _norm(gradient: Tensor) -> float:
     quick = float(torch.linalg.vector_norm(gradient))
     if 1e-9 < quick < 1e15 and gradient.element_size() >= 4:
         return quick
+    if quick == 0 and not bool(gradient.any()):
+        return 0.0
     wide = torch.complex128 if gradient.is_complex() else torch.float64
     return float(torch.linalg.vector_norm(gradient.cpu().to(wide)))
 
