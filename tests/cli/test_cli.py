@@ -111,6 +111,8 @@ def test_user_code_is_found_in_the_current_folder(project: Path, target: str, ba
         (["diagnose", "net:missing"], ["net", "missing"]),
         (["diagnose", "nowhere:build"], ["nowhere"]),
         (["diagnose", "net:number"], ["int", "nn.Module"]),
+        (["diagnose", "net.py:build"], ["net.py::build"]),
+        (["diagnose", HEALTHY, "--seed", "-1"], ["seed", "-1"]),
         (["diagnose", "net:Broken"], ["KeyError", "no such key"]),
         (["diagnose", "mlpp(depth=3)"], ["mlpp", "mlp"]),
         (["diagnose", "mlp(deepth=3)"], ["deepth", "depth"]),

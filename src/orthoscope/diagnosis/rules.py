@@ -20,7 +20,7 @@ class Rule:
     unit: str
     risk: float
     sick: float
-    found: str  # sentence for a hit; {value}, {layer} and {limit} are filled in
+    found: str  # sentence for a hit; {value} and {layer} are filled in
     clean: str
     low_is_bad: bool = False
 
@@ -128,12 +128,19 @@ def judge(rule: Rule, recording: Recording) -> Finding:
         check=rule.check,
         symptom=rule.symptom,
         state=State.FOUND if found else State.CLEAN,
-        reason=(rule.found if found else rule.clean).format(value=seen.value, layer=layer, limit=limit),
+        reason=(rule.found if found else rule.clean).format(value=seen.value, layer=_in_words(layer)),
         severity=severity,
         layer=layer,
         measured=Measurement(rule.check, seen.value, rule.unit, seen.standard_error),
         threshold=limit,
     )
+
+
+def _in_words(layer: str | None) -> str:
+    """The name as it reads in a sentence: members of an nn.Sequential are only numbers, the root is nothing."""
+    if not layer:
+        return "the whole network"
+    return f"module {layer}" if layer.isdigit() else layer
 
 
 def _severity(rule: Rule, seen: Evidence) -> Verdict:

@@ -125,7 +125,7 @@ def _method(document: Document) -> str:
         parts.append(_list("Notes", [safe(note) for note in document["notes"]], is_open=True))
     unobserved = document["unobserved"]
     if unobserved:
-        items = [f"<code>{safe(module['name'])}</code>: {safe(module['reason'])}" for module in unobserved]
+        items = [f"<code>{safe(module['name'] or '(model)')}</code>: {safe(module['reason'])}" for module in unobserved]
         parts.append(_list(f"{len(unobserved)} unobserved modules", items))
     parts.append(
         _list("Environment", [f"{safe(name)} {safe(value)}" for name, value in document["environment"].items()])

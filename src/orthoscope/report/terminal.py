@@ -127,7 +127,7 @@ def _checks(document: Document) -> RenderableType:
         parts.append(_labelled("clean", Text(printable(", ".join(clean)))))
     for finding in findings(document, State.NOT_CHECKED):
         parts.append(_labelled("not checked", Text(printable(f"{finding['check']}: {finding['reason']}"))))
-    unobserved = [printable(module["name"]) for module in document["unobserved"]]
+    unobserved = [printable(module["name"]) or "(model)" for module in document["unobserved"]]
     if unobserved:
         names = ", ".join(unobserved[:_NAMES_SHOWN]) + (", …" if len(unobserved) > _NAMES_SHOWN else "")
         parts.append(

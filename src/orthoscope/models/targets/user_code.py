@@ -47,6 +47,8 @@ def find(text: str) -> UserCode:
         folders = (file.parent, *folders)
         with running(text, *folders):
             module = _run_file(file)
+    elif place.endswith(".py"):
+        raise TargetError(f"{text!r} names a file with one colon: write {place}::{path}")
     else:
         module = _import(place, text, folders)
     return UserCode(text, _attribute(module, path, text), arguments, folders)
