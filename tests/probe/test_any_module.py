@@ -209,12 +209,14 @@ def test_checkpointing_changes_nothing(reentrant: bool) -> None:
     class Checkpointed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
+            self.stem = linear(seed=8)
             self.inner = nn.Sequential(linear(), nn.ReLU(), linear(seed=2))
             self.head = linear(seed=3)
             self.use = True
 
         def forward(self, inputs: Tensor) -> Tensor:
-            hidden = checkpoint(self.inner, inputs, use_reentrant=reentrant) if self.use else self.inner(inputs)
+            hidden = self.stem(inputs)
+            hidden = checkpoint(self.inner, hidden, use_reentrant=reentrant) if self.use else self.inner(hidden)
             return self.head(hidden)
 
     model = Checkpointed()
@@ -488,3 +490,20 @@ def test_labels_of_a_loader_do_not_become_an_optional_argument() -> None:
     before = torch.get_rng_state()
     assert record(model, loader, nn.functional.cross_entropy).gradient_source == "the loss"
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+def test_reentrant_checkpointing_of_the_first_layers_cuts_them_off_as_it_does_in_training() -> None:
+    class Cut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.head = linear(), linear(seed=2)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return self.head(checkpoint(self.inner, inputs, use_reentrant=True))
+
+    model = Cut()
+    model(batch()).sum().backward()
+    assert model.inner.weight.grad is None, "PyTorch itself gives none"
+    model.zero_grad()
+    assert row(record(model, batch()), "inner").gradient_norm is None

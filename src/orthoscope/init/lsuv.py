@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from orthoscope.init.schemes import initialise_, weight_layers
 from orthoscope.init.weights import WeightLayer, fill_, weight_blocks
-from orthoscope.probe.batches import as_call, differentiable_copy
+from orthoscope.probe.batches import as_call, copied
 from orthoscope.probe.restoration import probing_mode, untouched
 
 
@@ -39,7 +39,7 @@ def lsuv_(
     with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
         for name, layer in layers:
             layer.register_forward_hook(partial(_normalise_output, name, scales, tolerance))
-        args, kwargs = differentiable_copy((call.args, dict(call.kwargs)), layers[0][1].weight.device)
+        args, kwargs = copied((call.args, dict(call.kwargs)), layers[0][1].weight.device)
         model(*args, **kwargs)
     for name, layer in layers:
         if scales.get(name, 1.0) != 1.0:

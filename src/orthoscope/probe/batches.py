@@ -93,24 +93,24 @@ def _takes_one_argument(model: nn.Module, or_needs_one: bool) -> bool:
     return len(counted) == 1
 
 
-def differentiable_copy(value: Any, device: torch.device) -> Any:
-    """The same nested value on `device`, every tensor a copy, floating ones part of the gradient graph.
+def copied(value: Any, device: torch.device, differentiable: bool = False) -> Any:
+    """The same nested value on `device`, every tensor a copy; floating ones part of the gradient graph if asked.
 
     Copies keep the user's batch safe from in-place models; the extra clone makes them non-leaves,
     so that such models do not fail either.
     """
     if isinstance(value, Tensor):
         copy = value.detach().to(device).clone()
-        return copy.requires_grad_().clone() if copy.is_floating_point() else copy
+        return copy.requires_grad_().clone() if differentiable and copy.is_floating_point() else copy
     if isinstance(value, Mapping):
-        return {key: differentiable_copy(item, device) for key, item in value.items()}
+        return {key: copied(item, device, differentiable) for key, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(differentiable_copy(item, device) for item in value))
+        return type(value)(*(copied(item, device, differentiable) for item in value))
     if isinstance(value, (tuple, list)):
-        return type(value)(differentiable_copy(item, device) for item in value)
+        return type(value)(copied(item, device, differentiable) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = (entry.name for entry in dataclasses.fields(value) if entry.init)
+        names = (entry.name for entry in dataclasses.fields(value) if entry.init)
         return dataclasses.replace(
-            value, **{name: differentiable_copy(getattr(value, name), device) for name in fields}
+            value, **{name: copied(getattr(value, name), device, differentiable) for name in names}
         )
     return value

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from orthoscope.probe.batches import Call, as_call, differentiable_copy, tensors_in
+from orthoscope.probe.batches import Call, as_call, copied, tensors_in
 from orthoscope.probe.layer import Layer
 from orthoscope.probe.names import observable_modules, unwrapped
 from orthoscope.probe.observer import Observer, main_tensor
@@ -64,7 +64,9 @@ def record(
     with untouched(model), probing_mode(model, batch_statistics), contextlib.closing(observer), torch.enable_grad():
         torch.manual_seed(seed)  # for models that draw noise; the user's state comes back with the rest
         observer.attach(names)
-        args, kwargs = differentiable_copy((call.args, dict(call.kwargs)), _device(model))
+        # Frozen layers only show a gradient if the graph starts before them; otherwise it need not, and costs.
+        wanted = [parameter.requires_grad for parameter in model.parameters()]
+        args, kwargs = copied((call.args, dict(call.kwargs)), _device(model), not wanted or not all(wanted))
         output = model(*args, **kwargs)
         observer.backward = True
         source = _backward(observer, output, call, loss, seed)

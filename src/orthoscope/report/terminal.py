@@ -64,7 +64,7 @@ class _GalleryTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
         wide = options.max_width >= _WIDE
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("network", overflow="fold", min_width=12)
         table.add_column("verdict", no_wrap=True)
         table.add_column("symptoms")
