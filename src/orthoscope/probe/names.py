@@ -34,7 +34,8 @@ def observable_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 def owned_parameters(module: nn.Module) -> Iterator[torch.nn.Parameter]:
     """Parameters of the module itself, not of its children; those behind a parametrization included."""
-    yield from module.parameters(recurse=False)
+    # Not `parameters(recurse=False)`: that walks the module tree, and this is asked for at every call.
+    yield from (parameter for parameter in module._parameters.values() if parameter is not None)
     parametrizations = getattr(module, "parametrizations", None)
     if isinstance(parametrizations, nn.Module):
         yield from parametrizations.parameters()

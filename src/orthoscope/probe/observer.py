@@ -130,7 +130,7 @@ class Observer:
     def _measure(self, name: str, call: int, module: nn.Module, inputs: Any, tensor: Tensor) -> Observed:
         hidden = sample_view(tensor, self.samples)
         assert hidden is not None, "main_tensor only returns tensors with a sample view"
-        channels_first = self._has_channels_first(module, inputs)
+        channels_first = tensor.ndim == 3 and self._has_channels_first(module, inputs)
         sequences = None if channels_first else token_view(tensor, self.samples)
         if sequences is not None:
             tokens = spread(sequences.shape[1], _TOKENS)
