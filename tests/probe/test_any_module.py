@@ -1,7 +1,6 @@
 """The probe reads the right number from every kind of module; a hook that stores and looks later would not."""
 
 import dataclasses
-import math
 from typing import Any
 
 import pytest
@@ -9,35 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from orthoscope import metrics
-from orthoscope.probe import Layer, Recording, Status, record
-
-
-def batch(samples: int = 12, units: int = 16) -> Tensor:
-    return torch.randn(samples, units, generator=torch.Generator().manual_seed(0))
-
-
-def linear(fan_in: int = 16, out: int = 16, seed: int = 1, bias: bool = False) -> nn.Linear:
-    layer = nn.Linear(fan_in, out, bias=bias)
-    with torch.no_grad():
-        layer.weight.normal_(0, (2 / fan_in) ** 0.5, generator=torch.Generator().manual_seed(seed))
-    return layer
-
-
-def row(recording: Recording, name: str, call: int = 0) -> Layer:
-    return next(layer for layer in recording.layers if layer.name == name and layer.call == call)
-
-
-def assert_measures(layer: Layer, output: Tensor) -> None:
-    """The row says of `output` what the metrics say of it."""
-    hidden = output.detach().reshape(len(output), -1)
-    assert layer.gap == pytest.approx(float(metrics.orthogonality_gap(hidden)), rel=1e-6)
-    assert layer.isometry_gap == pytest.approx(float(metrics.isometry_gap(hidden)), rel=1e-6)
-    assert layer.effective_rank == pytest.approx(float(metrics.effective_rank(hidden)), rel=1e-5)
-    assert layer.overlap == pytest.approx(float(metrics.mean_overlap(hidden)), rel=1e-6)
-    centred = float(metrics.effective_rank(hidden, centred=True))
-    assert layer.centred_effective_rank == pytest.approx(centred, rel=1e-5)
-    assert layer.rms == pytest.approx(float(hidden.double().square().mean().sqrt()), rel=1e-6)
+from orthoscope.probe import record
+from probe.readings import assert_measures, batch, linear, row
 
 
 def test_every_row_is_what_the_metrics_say_and_gradients_are_autograds() -> None:
@@ -75,21 +47,6 @@ def test_in_place_gradients_equal_those_out_of_place() -> None:
         return [layer.gradient_norm for layer in record(model, batch()).layers]
 
     assert slopes(True) == pytest.approx(slopes(False))
-
-
-def test_a_model_may_change_its_input_in_place() -> None:
-    class Doubling(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = linear()
-
-        def forward(self, inputs: Tensor) -> Tensor:
-            return self.layer(inputs.mul_(2))
-
-    inputs = batch()
-    before = inputs.clone()
-    assert_measures(row(record(Doubling(), inputs), "layer"), Doubling().layer(2 * before))
-    assert torch.equal(inputs, before), "the user's batch is not ours to change"
 
 
 class Twice(nn.Module):
@@ -142,30 +99,6 @@ def test_outputs_may_be_tuples_dicts_and_dataclasses(wrap: Any) -> None:
     recording = record(model, batch())
     assert_measures(row(recording, "0.layer"), model[0].layer(batch()))
     assert row(recording, "0.layer").gradient_norm == pytest.approx(1.0)
-
-
-class KeywordOnly(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = linear()
-
-    def forward(self, *, values: Tensor, scale: float = 1.0) -> Tensor:
-        return self.layer(values) * scale
-
-
-def test_a_dict_is_keyword_arguments() -> None:
-    recording = record(KeywordOnly(), {"values": batch(), "scale": 3.0})
-    assert recording.samples == 12
-    assert row(recording, "layer").gradient_norm == pytest.approx(3.0)
-    assert row(recording, "").rms == pytest.approx(3 * row(recording, "layer").rms)
-
-
-def test_a_pair_from_a_loader_is_input_and_target() -> None:
-    data = torch.utils.data.TensorDataset(batch(), torch.zeros(12, dtype=torch.long))
-    loader = torch.utils.data.DataLoader(data, batch_size=8)
-    recording = record(linear(), loader, nn.functional.cross_entropy)
-    assert recording.samples == 8
-    assert recording.gradient_source == "the loss"
 
 
 def test_frozen_layers_still_show_their_representation_gradient() -> None:
@@ -262,96 +195,6 @@ def test_dropout_and_drop_path_are_off() -> None:
     assert "1" in row(recording, "0").also, "dropout that is off passes the same tensor on"
 
 
-class WithPositions(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tokens, self.positions, self.layer = nn.Embedding(50, 16), nn.Embedding(7, 16), linear()
-
-    def forward(self, ids: Tensor) -> Tensor:
-        every = torch.arange(7).expand(len(ids), -1)
-        return self.layer(self.tokens(ids) + self.positions(torch.arange(7)[None]) + self.positions(every))
-
-
-def test_outputs_that_do_not_depend_on_the_batch_are_set_aside() -> None:
-    ids = torch.randint(50, (12, 7), generator=torch.Generator().manual_seed(0))
-    recording = record(WithPositions(), ids)
-    assert row(recording, "positions").status is Status.CONSTANT
-    assert row(recording, "positions").sample_view is None
-    assert row(recording, "layer").status is Status.MEASURED
-    assert row(recording, "layer").token_view is not None
-
-
-def test_samples_that_a_layer_makes_equal_are_a_collapse_and_not_a_constant() -> None:
-    killer = linear(bias=True)
-    nn.init.constant_(killer.weight, 1e-30)
-    nn.init.constant_(killer.bias, 1.0)
-    recording = record(nn.Sequential(linear(), killer, nn.ReLU(), linear(seed=3)), batch())
-    assert [row(recording, name).status for name in ("1", "2", "3")] == [Status.MEASURED] * 3
-    assert row(recording, "3").overlap == pytest.approx(1)
-
-
-class ZeroBranch(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = linear(seed=7)
-        self.branch = nn.Sequential(linear(), nn.BatchNorm1d(16), nn.Identity())
-        nn.init.zeros_(self.branch[1].weight)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        hidden = self.stem(inputs)
-        return hidden + self.branch(hidden)
-
-
-def test_a_branch_that_starts_at_zero_is_marked_and_not_nan() -> None:
-    recording = record(ZeroBranch(), batch())
-    assert row(recording, "branch.1").status is Status.ZERO_BY_DESIGN
-    assert row(recording, "branch.1").rms == 0
-    assert row(recording, "branch.0").gradient_norm == 0
-    assert row(recording, "").gap == pytest.approx(row(recording, "stem").gap)
-    assert row(recording, "stem").gradient_norm > 0
-
-
-def test_a_zero_head_is_looked_through() -> None:
-    head = linear(seed=9)
-    nn.init.zeros_(head.weight)
-    recording = record(nn.Sequential(linear(), nn.Tanh(), head), batch())
-    assert "head" in recording.gradient_source
-    assert row(recording, "2").status is Status.ZERO_BY_DESIGN
-    assert row(recording, "0").gradient_norm > 0
-
-
-def test_a_dead_layer_is_dead_and_not_zero_by_design() -> None:
-    layer = linear(bias=True)
-    nn.init.constant_(layer.bias, -1e3)
-    recording = record(nn.Sequential(layer, nn.ReLU(), linear(seed=2)), batch())
-    assert row(recording, "1").status is Status.DEAD
-
-
-def test_a_batch_of_one_has_gradients_and_no_angles() -> None:
-    recording = record(nn.Sequential(linear(), nn.BatchNorm1d(16), linear(seed=2)), batch(1))
-    assert all(layer.sample_view is None and layer.gradient_norm is not None for layer in recording.layers)
-    assert any("one sample" in note for note in recording.notes)
-
-
-@pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_weights_that_are_not_finite_are_found_where_they_are(value: float) -> None:
-    model = nn.Sequential(linear(), nn.ReLU(), linear(seed=2), nn.ReLU(), linear(seed=3))
-    with torch.no_grad():
-        model[2].weight[0, 0] = value
-    recording = record(model, batch())
-    assert row(recording, "1").status is Status.MEASURED
-    assert row(recording, "2").status is Status.NOT_FINITE
-
-
-def test_at_most_so_many_samples_are_compared_but_batch_norm_sees_all() -> None:
-    model = nn.Sequential(linear(), nn.BatchNorm1d(16))
-    recording = record(model, batch(64), max_samples=8)
-    assert row(recording, "0").samples == 8
-    everything = model.train()(batch(64))
-    hidden = everything.detach()[::8]
-    assert row(recording, "1").gap == pytest.approx(float(metrics.orthogonality_gap(hidden)), rel=1e-6)
-
-
 def test_sequence_first_outputs_are_read_by_their_samples() -> None:
     class Recurrent(nn.Module):
         def __init__(self) -> None:
@@ -365,23 +208,6 @@ def test_sequence_first_outputs_are_read_by_their_samples() -> None:
     model = Recurrent()
     output = model.core(inputs.transpose(0, 1))[0].transpose(0, 1)
     assert_measures(row(record(model, inputs), "core"), output)
-
-
-def test_modules_without_a_row_are_listed_with_the_reason() -> None:
-    class Odd(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.used, self.unused, self.functional = linear(), linear(), linear()
-            self.counts = nn.Sequential(nn.Flatten(0))
-
-        def forward(self, inputs: Tensor) -> Tensor:
-            self.counts(inputs[:5, :5])
-            return nn.functional.linear(self.used(inputs), self.functional.weight)
-
-    unobserved = record(Odd(), batch()).unobserved
-    assert set(unobserved) == {"unused", "functional", "counts", "counts.0"}
-    assert "never called" in unobserved["functional"]
-    assert "12 samples" in unobserved["counts.0"]
 
 
 def test_a_parametrized_weight_is_one_layer() -> None:
@@ -398,37 +224,6 @@ def test_progress_names_every_layer_on_the_way_there_and_back() -> None:
     assert seen == ["0", "1", "1", "0"]
 
 
-@pytest.mark.parametrize(
-    ("model", "inputs", "message"),
-    [
-        (nn.LazyLinear(3), batch(), "not initialised yet"),
-        (linear().to("meta"), batch(), "meta device"),
-        (linear(), "words", "a batch is a tensor, tuple, dict or DataLoader, got str"),
-        (linear(), {"values": 3}, "holds no tensor"),
-        (linear(), torch.utils.data.DataLoader([]), "DataLoader is empty"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:Lazy modules")
-def test_bad_input_gets_one_sentence(model: nn.Module, inputs: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        record(model, inputs)
-
-
-def test_a_loss_must_be_one_number() -> None:
-    with pytest.raises(ValueError, match="one number in a tensor"):
-        record(linear(), batch(), lambda output: output)
-
-
-def test_a_constant_output_leaves_gradients_unchecked() -> None:
-    class Detached(nn.Module):
-        def forward(self, inputs: Tensor) -> Tensor:
-            return inputs.detach() * 2
-
-    recording = record(Detached(), batch())
-    assert recording.gradient_source == ""
-    assert math.isclose(recording.layers[0].rms, 2 * recording.input.rms, rel_tol=1e-6)
-
-
 def test_channels_of_a_convolution_over_time_are_no_tokens_also_after_its_activation() -> None:
     model = nn.Sequential(nn.Conv1d(4, 8, 3), nn.ReLU(), nn.Flatten(), linear(8 * 14, 5))
     recording = record(model, torch.randn(12, 4, 16, generator=torch.Generator().manual_seed(0)))
@@ -436,21 +231,7 @@ def test_channels_of_a_convolution_over_time_are_no_tokens_also_after_its_activa
     assert row(recording, "1").token_view is None
 
 
-def test_a_value_that_is_not_finite_is_seen_in_any_sample() -> None:
-    inputs = batch(200)
-    inputs[1, 3] = torch.nan
-    recording = record(nn.Sequential(linear(), nn.Tanh()), inputs, max_samples=8)
-    assert row(recording, "0").status is Status.NOT_FINITE
-
-
-def test_nearly_equal_samples_are_centred_before_they_are_multiplied() -> None:
-    hidden = 1 + 1e-8 * batch(30, 40).double()
-    layer = row(record(nn.Sequential(nn.Identity(), nn.ReLU()), hidden), "1")
-    exact = float(metrics.effective_rank(hidden, centred=True))
-    assert layer.centred_effective_rank == pytest.approx(exact, rel=1e-3)
-
-
-def test_sparse_and_complex_gradients_have_norms() -> None:
+def test_sparse_gradients_have_norms() -> None:
     class Sparse(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -461,35 +242,6 @@ def test_sparse_and_complex_gradients_have_norms() -> None:
 
     ids = torch.randint(20, (12, 5), generator=torch.Generator().manual_seed(0))
     assert row(record(Sparse(), ids), "layer").weight_gradient_norm > 0
-
-
-def test_a_dict_that_fits_no_argument_names_is_the_one_argument() -> None:
-    class TakesBatch(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = linear()
-
-        def forward(self, batch: dict[str, Tensor]) -> Tensor:
-            return self.layer(batch["values"])
-
-    assert record(TakesBatch(), {"values": batch(), "labels": torch.zeros(12)}).layers[0].name == "layer"
-
-
-def test_labels_of_a_loader_do_not_become_an_optional_argument() -> None:
-    class Masked(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = linear()
-
-        def forward(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-            assert mask is None
-            return self.layer(inputs)
-
-    data = torch.utils.data.TensorDataset(batch(), torch.zeros(12, dtype=torch.long))
-    model, loader = Masked(), torch.utils.data.DataLoader(data, batch_size=8, shuffle=True)
-    before = torch.get_rng_state()
-    assert record(model, loader, nn.functional.cross_entropy).gradient_source == "the loss"
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")

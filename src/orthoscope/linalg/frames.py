@@ -48,10 +48,9 @@ def _frame_by_cholesky(hidden: Float[Tensor, "*batch samples units"]) -> Tensor 
     """
     gram = sum(columns @ columns.mT for columns in _blocks(hidden))
     frame, failed = torch.linalg.cholesky_ex(gram)
-    inverse = torch.linalg.solve_triangular(frame, torch.eye(frame.shape[-1]).to(frame).expand_as(frame), upper=False)
     # Not the diagonal: it can be all ones in a triangle as ill-conditioned as one likes (Kahan).
-    condition = torch.linalg.matrix_norm(frame) * torch.linalg.matrix_norm(inverse)
-    return frame if bool((condition < 1e3).all()) and not bool(failed.any()) else None
+    well_conditioned = _condition_bound(frame) < 1e3  # false for nan
+    return frame if bool(well_conditioned.all()) and not bool(failed.any()) else None
 
 
 def triangle_condition(frame: Float[Tensor, "*batch size size"]) -> Float[Tensor, "*batch"]:
@@ -60,12 +59,16 @@ def triangle_condition(frame: Float[Tensor, "*batch size size"]) -> Float[Tensor
     Infinite for a singular triangle, nan for one that is zero or not finite.
     """
     norm = torch.linalg.matrix_norm(frame)
-    identity = torch.eye(frame.shape[-1], dtype=frame.dtype, device=frame.device).expand_as(frame)
-    inverse = torch.linalg.solve_triangular(frame, identity, upper=False)
-    condition = norm * torch.linalg.matrix_norm(inverse)
+    condition = _condition_bound(frame)
     singular = (frame.diagonal(dim1=-2, dim2=-1) == 0).any(-1) | ~condition.isfinite()
     undefined = (norm == 0) | ~norm.isfinite()
     return torch.where(undefined, torch.nan, torch.where(singular, torch.inf, condition))
+
+
+def _condition_bound(frame: Float[Tensor, "*batch size size"]) -> Float[Tensor, "*batch"]:
+    identity = torch.eye(frame.shape[-1], dtype=frame.dtype, device=frame.device).expand_as(frame)
+    inverse = torch.linalg.solve_triangular(frame, identity, upper=False)
+    return torch.linalg.matrix_norm(frame) * torch.linalg.matrix_norm(inverse)
 
 
 def _blocks(hidden: Float[Tensor, "*batch samples units"]) -> Iterator[Tensor]:
