@@ -7,14 +7,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orthoscope import data, diagnosis, findings, init, linalg, metrics, models, probe, report, training
-    from orthoscope.diagnosis import Diagnosis, diagnose
-    from orthoscope.findings import Finding, State, Symptom, Verdict
+    from orthoscope import data, diagnosis, findings, init, linalg, metrics, models, probe, report, theory, training
+    from orthoscope.diagnosis import Diagnosis, Forecast, diagnose, predict
+    from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 
 _HOME = {
     "Diagnosis": "orthoscope.diagnosis",
+    "Forecast": "orthoscope.diagnosis",
     "diagnose": "orthoscope.diagnosis",
+    "predict": "orthoscope.diagnosis",
     "Finding": "orthoscope.findings",
+    "Prediction": "orthoscope.findings",
     "State": "orthoscope.findings",
     "Symptom": "orthoscope.findings",
     "Verdict": "orthoscope.findings",
@@ -22,6 +25,8 @@ _HOME = {
 __all__ = [
     "Diagnosis",
     "Finding",
+    "Forecast",
+    "Prediction",
     "State",
     "Symptom",
     "Verdict",
@@ -33,8 +38,10 @@ __all__ = [
     "linalg",
     "metrics",
     "models",
+    "predict",
     "probe",
     "report",
+    "theory",
     "training",
 ]
 

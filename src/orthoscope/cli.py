@@ -113,6 +113,70 @@ def _diagnosed(
     return documents, failures
 
 
+@app.command
+def predict(
+    target: str,
+    *,
+    samples: Annotated[int, Parameter(name=["--samples", "-n"])] = 64,
+    overlap: float = 0.0,
+    html: Path | None = None,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+) -> int:
+    """Predict by theory alone, before anything is built, how deep a network trains and what ends it.
+
+    Parameters
+    ----------
+    target
+        Such as "mlp(activation=gelu, norm=layer, depth=1..500, width=256, init=gaussian)", with the arguments
+        that diagnose takes; depth is a number or a range.
+    samples
+        Samples in a batch; batch norm and the rank of samples depend on it.
+    overlap
+        Mean cosine of two samples of the batch.
+    html
+        Write one self-contained page with the pictures here.
+    json
+        Write the versioned JSON here; "-" is standard output, and the table goes to standard error.
+    """
+    from orthoscope.diagnosis import predict as foretell
+
+    _refuse_unwritable(html, json)
+    with _progress() as (advance, _):
+        forecast = foretell(target, samples=samples, overlap=overlap, progress=lambda share: advance(share, target))
+    documents = [forecast.document()]
+    _show(documents, to_stderr=json == "-")
+    _write(documents, html, json)
+    return 0
+
+
+@app.command
+def errata(*keys: str, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+    """List what is false as printed in the papers behind Orthoscope, each with a counterexample that is run now.
+
+    Parameters
+    ----------
+    keys
+        Only those whose key contains one of these words, such as lu2024 or theorem-5.11.
+    json
+        As JSON on standard output.
+    """
+    import json as strict_json
+
+    from rich.console import Console
+
+    from orthoscope import report, theory
+
+    chosen = [erratum for erratum in theory.errata if not keys or any(key in erratum.key for key in keys)]
+    if not chosen:
+        raise ValueError(f"no erratum has {' or '.join(map(repr, keys))} in its key: run orthoscope errata for all")
+    rows = [erratum.row() for erratum in chosen]
+    if json:
+        print(strict_json.dumps(rows, ensure_ascii=False, indent=1))
+    else:
+        Console().print(report.errata_list(rows, theory.BIBLIOGRAPHY))
+    return 0
+
+
 def _show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""The vocabulary of a diagnosis: what was measured, what was found, how bad it is.
+"""The vocabulary of a diagnosis: what was measured, what was predicted, what was found, how bad it is.
 
 Every check ends in one of three states. `not checked` is a result, not an absence: it carries the
 reason, so that silence never reads as health.
@@ -46,6 +46,17 @@ class Measurement:
     value: float
     unit: str
     standard_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A number that theory gives, with its unit, the statement it comes from and what that assumes."""
+
+    name: str
+    value: float
+    unit: str
+    source: str
+    assumes: str
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def test_an_unknown_symptom_is_refused_by_name() -> None:
 def test_the_json_follows_its_schema_and_is_strict(inputs: Tensor) -> None:
     document = json.loads(diagnose(mlp(depth=4), inputs).to_json(), parse_constant=pytest.fail)
     jsonschema.validate(document, report.schema())
-    assert document["schema"] == "orthoscope.diagnosis/1"
+    assert document["schema"] == "orthoscope.diagnosis/2"
 
 
 def test_save_writes_html_and_json(tmp_path: Path) -> None:

@@ -14,6 +14,16 @@ VIEW = {
     "centred_effective_rank": 11.0,
     "centred_overlap": -0.06,
 }
+EXPECTED = {
+    "rms": 1.1,
+    "overlap": 0.26,
+    "gap": 0.31,
+    "effective_rank": 9.5,
+    "isometry_gap": 1.3,
+    "gradient_norm": 0.4,
+}
+STATEMENT = {"source": "poole2016, equation (3)", "assumes": "infinite width"}
+ENVIRONMENT = {"orthoscope": "0", "python": "3", "torch": "2", "platform": "any", "threads": 1}
 
 
 def layer(name: str, depth: int | None = None, **changes: Any) -> dict[str, Any]:
@@ -33,6 +43,7 @@ def layer(name: str, depth: int | None = None, **changes: Any) -> dict[str, Any]
         "sample_view": dict(VIEW),
         "token_view": None,
         "also": [],
+        "predicted": None,
     } | changes
 
 
@@ -63,7 +74,7 @@ def document(layers: list[dict[str, Any]] | None = None, sick_at: str | None = N
     if sick_at is not None:
         findings.append(finding("sample rank", "found", layer=sick_at))
     return {
-        "schema": "orthoscope.diagnosis/1",
+        "schema": "orthoscope.diagnosis/2",
         "name": "handmade",
         "verdict": "HEALTHY" if sick_at is None else "SICK",
         "summary": "samples stay apart" if sick_at is None else f"representations collapse from {sick_at} on",
@@ -76,6 +87,7 @@ def document(layers: list[dict[str, Any]] | None = None, sick_at: str | None = N
             "unit": "log-gradient per weight layer",
         },
         "gap": 0.3,
+        "prediction": {"reason": "it was made by hand", "slope": None, "sources": []},
         "parameters": 1234,
         "samples": 16,
         "gradient_of": "a random unit direction at the output",
@@ -84,16 +96,84 @@ def document(layers: list[dict[str, Any]] | None = None, sick_at: str | None = N
         "unobserved": [],
         "notes": [],
         "seconds": 0.1,
-        "environment": {"orthoscope": "0", "python": "3", "torch": "2", "platform": "any", "threads": 1},
+        "environment": dict(ENVIRONMENT),
     } | changes
 
 
-def sequential(depth: int) -> list[dict[str, Any]]:
+def explained(layers: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
+    """A network that theory speaks of, at every layer."""
+    layers = sequential(3, predicted=dict(EXPECTED)) if layers is None else layers
+    return document(layers, prediction={"reason": None, "slope": 0.02, "sources": [dict(STATEMENT)]}, **changes)
+
+
+def sequential(depth: int, **changes: Any) -> list[dict[str, Any]]:
     """Linear and ReLU in turn, named by number as in `nn.Sequential`."""
-    return [layer(str(index), index // 2 + 1 if index % 2 == 0 else None) for index in range(2 * depth)]
+    return [layer(str(index), index // 2 + 1 if index % 2 == 0 else None, **changes) for index in range(2 * depth)]
 
 
 def transformer(blocks: int) -> list[dict[str, Any]]:
     parts = ("norm1", "attention.query", "attention.out", "norm2", "mlp.up", "mlp.down")
     names = [f"blocks.{block}.{part}" for block in range(blocks) for part in parts]
     return [layer("embed"), *(layer(name, depth) for depth, name in enumerate(names, start=1)), layer("head")]
+
+
+NUMBERS = ("rms", "overlap", "gap", "effective_rank", "isometry_gap", "overlap_deviation", "gradient_growth")
+
+
+def depth(number: int, verdict: str = "HEALTHY", **changes: Any) -> dict[str, Any]:
+    """What is predicted of one depth; samples that close in on each other as it grows."""
+    found = {
+        "check": "sample rank",
+        "symptom": "collapse",
+        "severity": verdict,
+        "reason": f"the reason at depth {number}",
+    }
+    return {
+        "depth": number,
+        "rms": 1.0,
+        "overlap": 1 - 1 / (number + 1),
+        "gap": 1 - 1 / (number + 1) ** 2,
+        "effective_rank": 1 + 15 / number,
+        "isometry_gap": float(number),
+        "overlap_deviation": 0.1 / number,
+        "gradient_growth": 0.01 * number,
+        "verdict": verdict,
+        "findings": [] if verdict == "HEALTHY" else [found],
+    } | changes
+
+
+def prediction(
+    last: int = 60, at_risk_from: int | None = 20, sick_from: int | None = 40, first: int = 1, **changes: Any
+) -> dict[str, Any]:
+    """Depths `first` to `last`: healthy, then at risk, then sick."""
+    limits = {"AT RISK": at_risk_from, "SICK": sick_from}
+
+    def verdict(number: int) -> str:
+        reached = [name for name, limit in limits.items() if limit is not None and number >= limit]
+        return reached[-1] if reached else "HEALTHY"
+
+    depths = [depth(number, verdict(number)) for number in range(first, last + 1)]
+    healthy = [row["depth"] for row in depths if row["verdict"] == "HEALTHY"]
+    return {
+        "schema": "orthoscope.prediction/1",
+        "name": f"mlp(depth={first}..{last})",
+        "summary": "trains as far as it does",
+        "samples": 16,
+        "width": 32,
+        "overlap": 0.0,
+        "deepest": healthy[-1] if healthy else None,
+        "at_risk_from": at_risk_from,
+        "sick_from": sick_from,
+        "depths": depths,
+        "limit": [{"name": "overlap", "value": 0.76, "unit": "mean cosine", **STATEMENT}],
+        "sources": [dict(STATEMENT)],
+        "seconds": 0.1,
+        "environment": dict(ENVIRONMENT),
+    } | changes
+
+
+def unknown_prediction(last: int = 60) -> dict[str, Any]:
+    """Theory has no number at any depth."""
+    depths = [depth(number) | dict.fromkeys(NUMBERS) for number in range(1, last + 1)]
+    limit = [{"name": "overlap", "value": None, "unit": "", **STATEMENT}]
+    return prediction(last, None, None, depths=depths, limit=limit, overlap=None, sources=[])

@@ -8,7 +8,17 @@ import pytest
 
 from orthoscope import report
 from orthoscope.report import documents as documents_module
-from report.handmade import document, sequential, undefined_layer
+from report.handmade import (
+    EXPECTED,
+    NUMBERS,
+    document,
+    explained,
+    layer,
+    prediction,
+    sequential,
+    undefined_layer,
+    unknown_prediction,
+)
 
 VALIDATOR = jsonschema.Draft202012Validator(report.schema())
 
@@ -23,8 +33,64 @@ def test_handmade_documents_follow_the_schema(layers):
     VALIDATOR.validate(json.loads(report.report_json([document(layers), document(layers)])))
 
 
+def test_theory_may_speak_of_every_layer_or_have_no_number():
+    unsaid = layer("a", predicted=dict.fromkeys(EXPECTED))
+    VALIDATOR.validate(explained())
+    VALIDATOR.validate(explained([unsaid]))
+    VALIDATOR.validate(document(prediction={"reason": "no law", "slope": None, "sources": []}))
+
+
+PREDICTIONS = {
+    "usual": prediction(),
+    "one depth": prediction(1, None, None),
+    "late": prediction(60, 1, 1, first=1),
+    "unknown": unknown_prediction(),
+    "no limit": prediction(limit=[], sources=[]),
+}
+
+
+@pytest.mark.parametrize("made", PREDICTIONS.values(), ids=PREDICTIONS)
+def test_a_prediction_is_its_own_file(made, tmp_path):
+    VALIDATOR.validate(made)
+    report.write(tmp_path / "p.json", [made])
+    assert json.loads((tmp_path / "p.json").read_text("utf-8")) == made
+
+
+PREDICTION_BREAKS = {
+    "verdict": lambda p: p["depths"][0].update(verdict="FINE"),
+    "depth": lambda p: p["depths"][0].update(depth=0),
+    "no depths": lambda p: p.update(depths=[]),
+    "finding": lambda p: p["depths"][-1]["findings"][0].pop("reason"),
+    "limit": lambda p: p["limit"][0].pop("assumes"),
+    "source": lambda p: p["sources"][0].update(year=2016),
+    "extra": lambda p: p.update(extra=1),
+    **{name: lambda p, name=name: p["depths"][0].pop(name) for name in NUMBERS},
+}
+
+
+@pytest.mark.parametrize("break_", PREDICTION_BREAKS.values(), ids=PREDICTION_BREAKS)
+def test_a_broken_prediction_fails(break_):
+    broken = prediction()
+    break_(broken)
+    assert not VALIDATOR.is_valid(broken)
+
+
+def test_a_file_holds_one_prediction_or_diagnoses():
+    for mixed in ([prediction(), document()], [prediction(), prediction()]):
+        for render in (report.report_json, report.html):
+            with pytest.raises(ValueError, match="one prediction or several diagnoses"):
+                render(mixed)
+
+
+def test_a_document_of_another_version_is_refused_by_name():
+    old = document(schema="orthoscope.diagnosis/1")
+    for render in (report.terminal, report.text, report.notebook):
+        with pytest.raises(ValueError, match=r"orthoscope\.diagnosis/1.*orthoscope\.diagnosis/2"):
+            render(old)
+
+
 def break_schema(d):
-    d["schema"] = "orthoscope.diagnosis/2"
+    d["schema"] = "orthoscope.diagnosis/1"
 
 
 def break_verdict(d):
@@ -55,6 +121,22 @@ def break_input(d):
     d["input"] = None
 
 
+def break_predicted_input(d):
+    d["input"]["predicted"] = dict(EXPECTED)
+
+
+def break_predicted(d):
+    d["layers"][0]["predicted"] = {"rms": 1.0}
+
+
+def break_unsaid_prediction(d):
+    del d["prediction"]
+
+
+def break_statement(d):
+    d["prediction"]["sources"] = ["poole2016"]
+
+
 BREAKS = [
     break_schema,
     break_verdict,
@@ -64,6 +146,10 @@ BREAKS = [
     break_view,
     break_diagnosis,
     break_input,
+    break_predicted_input,
+    break_predicted,
+    break_unsaid_prediction,
+    break_statement,
 ]
 
 
@@ -72,7 +158,7 @@ def test_a_broken_document_fails_alone_and_in_a_report(break_):
     broken = document()
     break_(broken)
     assert not VALIDATOR.is_valid(broken)
-    assert not VALIDATOR.is_valid({"schema": "orthoscope.report/1", "diagnoses": [broken]})
+    assert not VALIDATOR.is_valid({"schema": "orthoscope.report/2", "diagnoses": [broken]})
 
 
 def test_json_is_strict(tmp_path):
@@ -85,7 +171,7 @@ def test_a_json_file_holds_what_report_json_says(tmp_path):
     report.write(tmp_path / "r.json", [document()])
     content = (tmp_path / "r.json").read_text("utf-8")
     assert content == report.report_json([document()])
-    assert json.loads(content) == {"schema": "orthoscope.report/1", "diagnoses": [document()]}
+    assert json.loads(content) == {"schema": "orthoscope.report/2", "diagnoses": [document()]}
 
 
 def test_an_unknown_suffix_is_refused_in_one_sentence(tmp_path):

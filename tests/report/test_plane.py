@@ -25,6 +25,14 @@ def test_a_label_without_room_stays_beside_its_point():
     assert not label.moved
 
 
+def test_a_label_leaves_marks_without_a_label_in_sight():
+    mark = (270.0, 150.0)  # where the label would be: left of a point in the right half
+    (free,) = place([(301.0, 150.0)], ["name"], FRAME)
+    (label,) = place([(301.0, 150.0)], ["name"], FRAME, [mark])
+    assert _box(free, "name").overlaps(Box(263, 143, 277, 157))
+    assert not _box(label, "name").overlaps(Box(263, 143, 277, 157))
+
+
 def test_the_plane_shows_only_networks_that_have_both_numbers():
     documents = [document(name="placed"), document(name="lost", gap=None)]
     assert "lost" not in plane(documents)

@@ -12,7 +12,8 @@ from torch import nn
 
 from orthoscope import report
 from orthoscope.diagnosis.document import document
-from orthoscope.diagnosis.evidence import GradientProfile, gradient_profile
+from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradient_profile
+from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.rules import RULES, judge
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, record
@@ -30,6 +31,7 @@ class Diagnosis:
     recording: Recording
     findings: tuple[Finding, ...]
     gradients: GradientProfile | None
+    expected: Expectation
     seconds: float
 
     @property
@@ -73,6 +75,13 @@ class Diagnosis:
     @property
     def slope_standard_error(self) -> float:
         return float("nan") if self.gradients is None else self.gradients.slope.standard_error.item()
+
+    @property
+    def expected_slope(self) -> float:
+        """The slope that theory expects, fitted to its log-norms at the same layers; nan where it has none."""
+        if self.gradients is None:
+            return math.nan
+        return fitted_slope([self.expected.log_gradients.get(layer.name, math.nan) for layer in self.gradients.layers])
 
     @property
     def gap(self) -> float:
@@ -158,5 +167,6 @@ def diagnose(
         recording=recording,
         findings=tuple(judge(rule, recording) for rule in RULES),
         gradients=gradient_profile(recording),
+        expected=expectation(model, recording, batch_statistics),
         seconds=time.perf_counter() - start,
     )

@@ -2,19 +2,21 @@
 
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from orthoscope.diagnosis.expectations import Expected
 from orthoscope.findings import Finding
 from orthoscope.probe import Layer, Representation
+from orthoscope.theory import Source
 from orthoscope.version import VERSION
 
 if TYPE_CHECKING:
     from orthoscope.diagnosis.diagnosis import Diagnosis
 
-SCHEMA = "orthoscope.diagnosis/1"
+SCHEMA = "orthoscope.diagnosis/2"
 
 
 def document(diagnosis: "Diagnosis") -> dict[str, Any]:
@@ -28,17 +30,18 @@ def document(diagnosis: "Diagnosis") -> dict[str, Any]:
         "symptoms": [str(symptom) for symptom in diagnosis.symptoms],
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "slope": {
-            "value": _number(diagnosis.slope),
-            "standard_error": _number(diagnosis.slope_standard_error),
+            "value": finite(diagnosis.slope),
+            "standard_error": finite(diagnosis.slope_standard_error),
             "layers": 0 if gradients is None else len(gradients.layers),
             "unit": "log-gradient per weight layer toward the input",
         },
-        "gap": _number(diagnosis.gap),
+        "gap": finite(diagnosis.gap),
+        "prediction": _prediction(diagnosis),
         "parameters": recording.parameters,
         "samples": recording.samples,
         "gradient_of": recording.gradient_source or None,
-        "input": _layer(recording.input),
-        "layers": [_layer(layer) for layer in recording.layers],
+        "input": _layer(recording.input, None),
+        "layers": [_layer(layer, diagnosis.expected.of(layer)) for layer in recording.layers],
         "unobserved": [{"name": name, "reason": why} for name, why in recording.unobserved.items()],
         "notes": list(recording.notes),
         "seconds": diagnosis.seconds,
@@ -66,14 +69,29 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "severity": str(finding.severity),
         "layer": finding.layer,
         "reason": finding.reason,
-        "value": None if measured is None else _number(measured.value),
-        "standard_error": None if measured is None else _number(measured.standard_error),
+        "value": None if measured is None else finite(measured.value),
+        "standard_error": None if measured is None else finite(measured.standard_error),
         "unit": None if measured is None else measured.unit,
         "threshold": finding.threshold,
     }
 
 
-def _layer(layer: Layer) -> dict[str, Any]:
+def _prediction(diagnosis: "Diagnosis") -> dict[str, Any]:
+    """Where theory expects the network to end, or why it has nothing to say."""
+    expected = diagnosis.expected
+    return {
+        "reason": expected.reason or None,
+        "slope": finite(diagnosis.expected_slope),
+        "sources": source_rows(expected.sources),
+    }
+
+
+def source_rows(sources: Sequence[Source]) -> list[dict[str, str]]:
+    """Statements and their hypotheses, as text."""
+    return [{"source": str(source), "assumes": source.assumes} for source in sources]
+
+
+def _layer(layer: Layer, expected: Expected | None) -> dict[str, Any]:
     return {
         "name": layer.name,
         "call": layer.call,
@@ -83,19 +101,21 @@ def _layer(layer: Layer) -> dict[str, Any]:
         "samples": layer.samples,
         "units": layer.units,
         "status": str(layer.status),
-        "rms": _number(layer.rms),
-        "gradient_norm": _number(layer.gradient_norm),
-        "weight_gradient_norm": _number(layer.weight_gradient_norm),
+        "rms": finite(layer.rms),
+        "gradient_norm": finite(layer.gradient_norm),
+        "weight_gradient_norm": finite(layer.weight_gradient_norm),
         "rank_deficient": layer.rank_deficient,
         "sample_view": _view(layer.sample_view),
         "token_view": _view(layer.token_view),
         "also": list(layer.also),
+        "predicted": None if expected is None else {name: finite(value) for name, value in vars(expected).items()},
     }
 
 
 def _view(view: Representation | None) -> Mapping[str, float | None] | None:
-    return None if view is None else {name: _number(value) for name, value in vars(view).items()}
+    return None if view is None else {name: finite(value) for name, value in vars(view).items()}
 
 
-def _number(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """The number, or null where it is undefined or infinite."""
     return value if value is not None and math.isfinite(value) else None

@@ -62,6 +62,13 @@ def gradient_profile(recording: Recording) -> GradientProfile | None:
     return GradientProfile(layers, depth_slope(norms.log()))
 
 
+def fitted_slope(log_norms: Sequence[float]) -> float:
+    """The slope toward the input of log-norms that theory gives, nan where it has too few."""
+    if len(log_norms) < 3 or not all(map(math.isfinite, log_norms)):
+        return math.nan
+    return depth_slope(torch.tensor(log_norms, dtype=torch.float64)).value.item()
+
+
 def gradient_growth(recording: Recording) -> Evidence:
     """How many e-folds the gradient grows from the output to the input; negative when it shrinks."""
     profile = _profile_or_reason(recording)
@@ -216,14 +223,18 @@ def _several_samples(recording: Recording) -> None:
 
 
 def _rank_share(view: Representation | None, capacity: int) -> float | None:
-    """(effective rank - 1)/(enough - 1): 0 for one direction, 1 for enough or more.
+    return None if view is None else rank_share(view.effective_rank, capacity)
+
+
+def rank_share(effective_rank: float, capacity: int) -> float | None:
+    """(effective rank - 1)/(enough - 1): 0 for one direction, 1 for enough or more; None where a rank says nothing.
 
     The rank of a collapsed network hardly depends on how many samples it is shown, so it is compared with
     a number of directions that is enough, not with all that are possible, unless those are fewer.
     """
-    if view is None or capacity < _FEWEST_DIRECTIONS or math.isnan(view.effective_rank):
+    if capacity < _FEWEST_DIRECTIONS or math.isnan(effective_rank):
         return None
-    return min(1.0, (view.effective_rank - 1) / (min(capacity, _ENOUGH_DIRECTIONS) - 1))
+    return min(1.0, (effective_rank - 1) / (min(capacity, _ENOUGH_DIRECTIONS) - 1))
 
 
 def _token_rank_share(layer: Layer) -> float | None:

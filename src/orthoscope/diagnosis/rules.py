@@ -120,6 +120,11 @@ def judge(rule: Rule, recording: Recording) -> Finding:
         seen = rule.measure(recording)
     except NotChecked as reason:
         return Finding(rule.check, rule.symptom, State.NOT_CHECKED, str(reason))
+    return conclude(rule, seen)
+
+
+def conclude(rule: Rule, seen: Evidence) -> Finding:
+    """What follows from a number by a rule, whether it was measured or predicted."""
     severity = _severity(rule, seen)
     limit = rule.sick if severity is Verdict.SICK else rule.risk
     layer = None if severity is Verdict.HEALTHY else seen.begins(rule.risk)

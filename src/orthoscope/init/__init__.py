@@ -7,11 +7,13 @@ from orthoscope.init.normal import normal_
 from orthoscope.init.orthogonal import orthogonal_
 from orthoscope.init.schemes import SCHEMES, Scheme, initialise_
 from orthoscope.init.torch_default import torch_default_
+from orthoscope.init.variance import bias_variance, weight_variance
 from orthoscope.init.xavier import xavier_
 
 __all__ = [
     "SCHEMES",
     "Scheme",
+    "bias_variance",
     "gaussian_",
     "he_",
     "initialise_",
@@ -19,5 +21,6 @@ __all__ = [
     "normal_",
     "orthogonal_",
     "torch_default_",
+    "weight_variance",
     "xavier_",
 ]

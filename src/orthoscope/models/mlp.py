@@ -1,5 +1,7 @@
 """The fully connected network of the theory: equal hidden layers, one after another."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -41,6 +43,23 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         self.in_features = width if in_features is None else in_features
+        # What theory needs to know: the predictions of a diagnosis are made from these alone.
+        self.arguments: dict[str, Any] = {
+            "depth": depth,
+            "width": width,
+            "in_features": in_features,
+            "out_features": out_features,
+            "activation": activation,
+            "norm": norm,
+            "order": order,
+            "residual": residual,
+            "residual_scale": residual_scale,
+            "init": init,
+            "gain": gain,
+            "weight_gain": weight_gain,
+            "bias": bias,
+            "bias_std": bias_std,
+        }
         require_positive(depth=depth, width=width, in_features=self.in_features)
         self.layers = nn.Sequential()
         for fan_in in [self.in_features] + [width] * (depth - 1):

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from orthoscope.report.page import html
-from orthoscope.report.reading import Document
+from orthoscope.report.reading import Document, the_prediction
 
-SCHEMA = "orthoscope.report/1"
+SCHEMA = "orthoscope.report/2"
 
 
 def report_json(documents: list[Document]) -> str:
-    """Several diagnoses as one strict JSON text: no nan, no infinity."""
-    return json.dumps({"schema": SCHEMA, "diagnoses": documents}, allow_nan=False, indent=1) + "\n"
+    """Several diagnoses as one strict JSON text, a prediction as it is: no nan, no infinity."""
+    content = the_prediction(documents) or {"schema": SCHEMA, "diagnoses": documents}
+    return json.dumps(content, allow_nan=False, indent=1) + "\n"
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a report and of a single diagnosis, told apart by their `schema` field."""
+    """The JSON Schema (2020-12) of a report, a diagnosis and a prediction, told apart by their `schema` field."""
     content = resources.files(__package__).joinpath("schema.json").read_text("utf-8")
     loaded: dict[str, Any] = json.loads(content)
     return loaded

@@ -36,9 +36,17 @@ class Label:
     moved: bool  # too far from its point to be read without a leader
 
 
-def place(points: Sequence[tuple[Number, Number]], texts: Sequence[str], frame: Box) -> list[Label]:
-    """A label for every point, in the order given: the nearest free spot, or beside the point."""
-    taken = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in points]
+def place(
+    points: Sequence[tuple[Number, Number]],
+    texts: Sequence[str],
+    frame: Box,
+    obstacles: Sequence[tuple[Number, Number]] = (),
+) -> list[Label]:
+    """A label for every point, in the order given: the nearest free spot, or beside the point.
+
+    `obstacles` are points without a label, to be left in sight too.
+    """
+    taken = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in [*points, *obstacles]]
     labels = []
     for (x, y), text in zip(points, texts, strict=True):
         spots = [(label, _box(label, text)) for label in _spots(x, y, frame)]

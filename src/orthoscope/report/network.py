@@ -1,12 +1,14 @@
-"""The section of one network: verdict, profiles, plane, findings, layers, method."""
+"""The section of one network: verdict, profiles, plane, theory, findings, layers, method."""
 
 from collections.abc import Sequence
 
 from orthoscope.report.folding import folded
+from orthoscope.report.lists import details_list, environment, facts
 from orthoscope.report.plane import look, plane, plane_legend, unplaced
 from orthoscope.report.profiles import profiles
 from orthoscope.report.reading import Document, first_sick, marks
 from orthoscope.report.tables import findings_table, layers_table, safe, verdict_sign
+from orthoscope.report.theory import theory
 from orthoscope.report.wording import (
     LONGEST_TITLE,
     begins,
@@ -23,7 +25,8 @@ _HOW_TO_READ = """<div class="reading"><h4>How to read</h4>
 <p>Left is the input, right the output. The strong line joins layers with weights; the faint one passes
 every module.</p>
 <p>Healthy networks keep enough directions (rank) at any depth and hold the gradient level; a low gap is a good sign.
-The dashed mark ▼ is where the worst finding begins.</p></div>"""
+The dashed mark ▼ is where the worst finding begins.
+The dashed line is what theory expects, where it has something to say.</p></div>"""
 
 _PLANE_TEXT = """<p>Across: how far the samples are from orthogonal where the network ends, 0 for a perfect
 frame, near 1 for a single direction.</p>
@@ -51,7 +54,8 @@ def network(documents: Sequence[Document], index: int) -> str:
     return (
         f'<section class="network" id="network-{index + 1}">{heading}{_banner(document)}{_facts(document)}'
         f"{_profiles(document)}<h3>Trainability plane</h3>{_plane(documents, index)}"
-        f"<h3>Checks</h3>{findings_table(document)}{_layers(document)}{_method(document)}</section>\n"
+        f"<h3>Theory</h3>{theory(document)}<h3>Checks</h3>{findings_table(document)}"
+        f"{_layers(document)}{_method(document)}</section>\n"
     )
 
 
@@ -73,7 +77,7 @@ def _where(document: Document) -> str:
 
 
 def _facts(document: Document) -> str:
-    facts = (
+    entries = (
         ("parameters", count(document["parameters"])),
         ("samples", str(document["samples"])),
         ("orthogonality gap", fixed(document["gap"])),
@@ -81,8 +85,7 @@ def _facts(document: Document) -> str:
         ("gradient slope ± s.e.", slope(document)),
         ("seconds", f"{document['seconds']:.1f}"),
     )
-    entries = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
-    return f'<dl class="facts">{entries}</dl>'
+    return facts(entries)
 
 
 def _profiles(document: Document) -> str:
@@ -95,7 +98,7 @@ def _plane(documents: Sequence[Document], index: int) -> str:
     missing = unplaced([documents[index]])
     note = '<p class="quiet">This network is not placed, for lack of a gap or a slope.</p>' if missing else ""
     return (
-        f'<div class="plane-row"><div>{plane(documents, index)}{plane_legend()}</div>'
+        f'<div class="plane-row"><div>{plane(documents, index)}{plane_legend(documents[index : index + 1])}</div>'
         f'<div class="reading">{_PLANE_TEXT}{note}</div></div>'
     )
 
@@ -122,17 +125,10 @@ def _method(document: Document) -> str:
     passes = f"<p>One forward and one backward pass on {document['samples']} samples; {source}.</p>"
     parts = [f"<details><summary>Method</summary>{passes}{_DEFINITIONS}</details>"]
     if document["notes"]:
-        parts.append(_list("Notes", [safe(note) for note in document["notes"]], is_open=True))
+        parts.append(details_list("Notes", [safe(note) for note in document["notes"]], is_open=True))
     unobserved = document["unobserved"]
     if unobserved:
         items = [f"<code>{safe(module['name'] or '(model)')}</code>: {safe(module['reason'])}" for module in unobserved]
-        parts.append(_list(f"{len(unobserved)} unobserved modules", items))
-    parts.append(
-        _list("Environment", [f"{safe(name)} {safe(value)}" for name, value in document["environment"].items()])
-    )
+        parts.append(details_list(f"{len(unobserved)} unobserved modules", items))
+    parts.append(environment(document))
     return "".join(parts)
-
-
-def _list(title: str, items: Sequence[str], is_open: bool = False) -> str:
-    content = "".join(f"<li>{item}</li>" for item in items)
-    return f"<details{' open' if is_open else ''}><summary>{title}</summary><ul>{content}</ul></details>"

@@ -3,40 +3,32 @@
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 
 from orthoscope.findings import Verdict
 from orthoscope.report.network import network
 from orthoscope.report.plane import plane, plane_legend, unplaced
-from orthoscope.report.reading import Document
+from orthoscope.report.prediction_page import prediction_page
+from orthoscope.report.reading import Document, the_prediction
+from orthoscope.report.shell import shell
 from orthoscope.report.tables import overview, safe
 from orthoscope.report.wording import LONGEST_TITLE, shortened
 
-# Nothing may be loaded, whatever a document holds: escaping is the first lock, this the second.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _NOTEBOOK_HEIGHT = 700
 
 
 def html(documents: list[Document]) -> str:
-    """A report as one self-contained HTML page."""
-    style = resources.files(__package__).joinpath("style.css").read_text("utf-8")
-    title = _title(documents)
+    """A report, or a prediction, as one self-contained HTML page."""
+    prediction = the_prediction(documents)
+    if prediction is not None:
+        return prediction_page(prediction)
     sections = "".join(network(documents, index) for index in range(len(documents)))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{title} · Orthoscope</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        f'<header><p class="eyebrow">Orthoscope report</p><h1>{title}</h1></header>\n'
-        f"<main>\n{_together(documents)}{sections}</main>\n</body>\n</html>\n"
-    )
+    return shell("Orthoscope report", _title(documents), _together(documents) + sections)
 
 
 def notebook(document: Document) -> str:
     """The page in a frame of its own: its style cannot leak into the notebook, nor the notebook's into it."""
     return (
-        f'<iframe srcdoc="{escape(html([document]), quote=True)}" sandbox="" title="Orthoscope diagnosis" '
+        f'<iframe srcdoc="{escape(html([document]), quote=True)}" sandbox="" title="Orthoscope report" '
         f'width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'
     )
 
@@ -59,5 +51,5 @@ def _together(documents: Sequence[Document]) -> str:
     )
     return (
         '<section class="together"><h2>Trainability plane</h2>'
-        f"{plane(documents)}{plane_legend()}{note}<h2>Overview</h2>{overview(documents)}</section>\n"
+        f"{plane(documents)}{plane_legend(documents)}{note}<h2>Overview</h2>{overview(documents)}</section>\n"
     )

@@ -1,4 +1,4 @@
-"""Depth profiles: five small charts with the layers along x and the first sick layer marked."""
+"""Depth profiles: five small charts with the layers along x, the first sick one marked, and what theory expects."""
 
 import math
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from orthoscope.report.reading import (
     Document,
     LayerRow,
     Number,
+    expected,
     first_sick,
     marks,
     metric,
@@ -19,62 +20,76 @@ from orthoscope.report.scales import Scale, whole_decades
 from orthoscope.report.wording import layer_name
 
 Values = Sequence[Number | None]
+_REACH = 1e3  # how far a prediction may widen a logarithmic axis on either side
 
 
 def profiles(document: Document) -> list[str]:
     """Gap, effective rank, overlap, scale and gradient along the network, each as one figure."""
     layers, marker = document["layers"], _marker(document)
-    across = _across(len(layers))
-    overlaps = [metric(layer, "overlap") for layer in layers]
-    rms = [layer["rms"] for layer in layers]
-    gradients = [layer["gradient_norm"] for layer in layers]
+    across = Scale(1, max(2, len(layers)), LEFT, RIGHT)  # a network of one layer still has an axis
+    gaps, overlaps = [metric(layer, "gap") for layer in layers], [metric(layer, "overlap") for layer in layers]
+    rms, gradients = [layer["rms"] for layer in layers], [layer["gradient_norm"] for layer in layers]
     fit = _fitted_gradient(document)
-    return [
-        chart(
-            "Orthogonality gap",
-            across,
-            _up(0, 1),
-            _lines(layers, [metric(layer, "gap") for layer in layers]),
-            marker,
-        ),
-        chart("Effective rank, share of the possible", across, _up(0, 1), _rank_lines(layers), marker),
-        chart(
+    lowest = lowest_overlap([*overlaps, *_expected(layers, "overlap")])
+    rms_ends = _log_ends(rms, _expected(layers, "rms"))
+    gradient_ends = _log_ends([*gradients, *fit.y], _expected(layers, "gradient_norm"))
+    figures = (
+        ("Orthogonality gap", upright(0, 1), [*_lines(layers, gaps), *_theory(layers, "gap")]),
+        ("Effective rank, share of the possible", upright(0, 1), _rank_lines(layers)),
+        (
             "Mean overlap (cosine of pairs)",
-            across,
-            _up(_lowest(overlaps), 1),
-            _lines(layers, overlaps),
-            marker,
+            upright(lowest, 1),
+            [*_lines(layers, overlaps), *_theory(layers, "overlap")],
         ),
-        chart(
+        (
             "RMS of the output (log scale)",
-            across,
-            _up(*whole_decades(rms), True),
-            _lines(layers, rms),
-            marker,
+            upright(*rms_ends, logarithmic=True),
+            [*_lines(layers, rms), *_theory(layers, "rms")],
         ),
-        chart(
+        (
             "Gradient norm (log scale)",
-            across,
-            _up(*whole_decades([*gradients, *fit.y]), True),
-            [*_lines(layers, gradients), *([fit] if fit.x else [])],
-            marker,
+            upright(*gradient_ends, logarithmic=True),
+            [*_lines(layers, gradients), *([fit] if fit.x else []), *_theory(layers, "gradient_norm")],
         ),
-    ]
+    )
+    return [chart(title, across, up, lines, marker) for title, up, lines in figures]
 
 
-def _across(count: int) -> Scale:
-    """Layers are counted from 1; a network of one layer still has an axis."""
-    return Scale(1, max(2, count), LEFT, RIGHT)
-
-
-def _up(low: Number, high: Number, logarithmic: bool = False) -> Scale:
+def upright(low: Number, high: Number, logarithmic: bool = False) -> Scale:
+    """The vertical axis of a chart."""
     return Scale(low, high, BOTTOM, TOP, logarithmic)
 
 
-def _lowest(overlaps: Values) -> Number:
-    """Zero, or the half below the most negative cosine."""
+def lowest_overlap(overlaps: Values) -> Number:
+    """Where the axis of a cosine begins: zero, or the half below the most negative one."""
     lowest = min((value for value in overlaps if value is not None), default=0.0)
-    return min(0.0, math.floor(2 * lowest) / 2)
+    return math.floor(2 * min(0.0, max(-1.0, lowest))) / 2
+
+
+def _expected(layers: Sequence[LayerRow], name: str) -> Values:
+    """What theory has, rank as the share that is drawn."""
+    if name == "effective_rank":
+        return [share(expected(layer, name), possible_rank(layer)) for layer in layers]
+    return [expected(layer, name) for layer in layers]
+
+
+def _log_ends(measured: Values, predicted: Values) -> tuple[Number, Number]:
+    """Decades around what was measured; a prediction widens them by a few at most, lest it flatten the rest."""
+    if not any(measured):
+        return whole_decades(predicted)
+    low, high = whole_decades(measured)
+    near = [min(max(value, low / _REACH), high * _REACH) for value in predicted if value and value > 0]
+    return whole_decades([*measured, *near])
+
+
+def _theory(layers: Sequence[LayerRow], name: str) -> list[Line]:
+    """What theory expects: at the weight layers where it speaks of several, else wherever it speaks."""
+    values = _expected(layers, name)
+    spoken = [index for index, value in enumerate(values) if value is not None]
+    weights = _weight_layers(layers)
+    at = weights if len(set(weights) & set(spoken)) > 1 else spoken
+    line = Line([index + 1 for index in at], [values[index] for index in at], "line-theory", "theory")
+    return [line] if spoken else []
 
 
 def _lines(layers: Sequence[LayerRow], values: Values) -> list[Line]:
@@ -101,6 +116,7 @@ def _rank_lines(layers: Sequence[LayerRow]) -> list[Line]:
     return [
         Line(strong.x, strong.y, "line-strong", "raw"),
         Line(around.x, around.y, "line-second", "around the mean"),
+        *_theory(layers, "effective_rank"),
     ]
 
 

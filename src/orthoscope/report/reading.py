@@ -1,6 +1,6 @@
-"""What every view reads off a document: where it goes wrong, and which layer speaks for the end."""
+"""What every view reads off a document: its kind, where it goes wrong, and which layer speaks for the end."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orthoscope.findings import State, Verdict
@@ -8,6 +8,29 @@ from orthoscope.findings import State, Verdict
 Document = dict[str, Any]
 LayerRow = Mapping[str, Any]
 Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
+DIAGNOSIS, PREDICTION = "orthoscope.diagnosis/2", "orthoscope.prediction/1"
+
+
+def is_prediction(document: Document) -> bool:
+    """Whether a document speaks of a network that was not built; one of neither kind is refused."""
+    if document["schema"] not in (DIAGNOSIS, PREDICTION):
+        raise ValueError(
+            f"cannot draw a document of schema {document['schema']!r}: this version draws {DIAGNOSIS} and {PREDICTION}"
+        )
+    return bool(document["schema"] == PREDICTION)
+
+
+def the_prediction(documents: Sequence[Document]) -> Document | None:
+    """The prediction that stands alone, None for diagnoses: one file holds either."""
+    predictions = [document for document in documents if is_prediction(document)]
+    if not predictions:
+        return None
+    if len(documents) > 1:
+        raise ValueError(
+            f"a file holds one prediction or several diagnoses, not {len(predictions)} of {len(documents)} documents "
+            "predictions: write them one by one"
+        )
+    return predictions[0]
 
 
 def findings(document: Document, state: State) -> list[Mapping[str, Any]]:
@@ -39,6 +62,12 @@ def metric(layer: LayerRow, name: str) -> Number | None:
     """A metric of the samples at a layer, None where it is undefined."""
     view = layer["sample_view"]
     return None if view is None else view[name]
+
+
+def expected(layer: LayerRow, name: str) -> Number | None:
+    """The same metric as theory has it, None where it has none."""
+    predicted = layer["predicted"]
+    return None if predicted is None else predicted[name]
 
 
 def possible_rank(layer: LayerRow) -> int:

@@ -24,7 +24,8 @@ class Scale:
         if value is None or not math.isfinite(value) or (self.logarithmic and value <= 0):
             return None
         low, high, at = (self._place(self.low), self._place(self.high), self._place(value))
-        return self.start + (at - low) / (high - low) * (self.end - self.start)
+        pixel = self.start + (at - low) / (high - low) * (self.end - self.start)
+        return pixel if math.isfinite(pixel) else None
 
     def ticks(self) -> list[Number]:
         return decades(self.low, self.high) if self.logarithmic else round_steps(self.low, self.high)

@@ -25,7 +25,8 @@ from orthoscope.report.wording import (
 
 _LONGEST_NAME = 100
 _NUMERIC = {"#", "gap", "rank at end", "slope ± se", "measured", "limit", "rms", "overlap", "rank", "centred"}
-_NUMERIC |= {"isometry gap", "gradient"}
+_NUMERIC |= {"isometry gap", "gradient", "predicted", "depth", "overlap ± s.d.", "rank of possible", "gradient growth"}
+_NUMERIC |= {"at risk from", "sick from", "value"}
 # Same shapes as the verdicts, and a hollow ring for what nobody looked at.
 _STATE_SIGNS = {State.FOUND: "■", State.CLEAN: "●", State.NOT_CHECKED: "○"}
 
@@ -35,8 +36,8 @@ def safe(text: object) -> str:
     return escape(printable(text), quote=True)
 
 
-def verdict_sign(document: Document) -> str:
-    """Shape and word of a verdict."""
+def verdict_sign(document: Mapping[str, Any]) -> str:
+    """Shape and word of the verdict on a network, or on one depth of it."""
     icon = f'<svg class="icon" viewBox="0 0 16 16" aria-hidden="true">{symbol(look(document), 8, 8, 5.5)}</svg>'
     return f'<span class="verdict">{icon}{safe(document["verdict"])}</span>'
 
@@ -56,14 +57,14 @@ def overview(documents: Sequence[Document]) -> str:
             f'<td class="n">{slope(document)}</td></tr>'
         )
     heads = ("#", "network", "verdict", "symptoms", "begins at", "gap", "rank at end", "slope ± se")
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def findings_table(document: Document) -> str:
     """Every check: found first, then what was not checked, then what is clean."""
     order = (State.FOUND, State.NOT_CHECKED, State.CLEAN)
     rows = [_finding(finding) for state in order for finding in findings(document, state)]
-    return _table(("state", "check", "result", "begins at", "measured", "limit"), rows)
+    return table(("state", "check", "result", "begins at", "measured", "limit"), rows)
 
 
 def layers_table(layers: Iterable[tuple[int, LayerRow]], document: Document) -> str:
@@ -71,10 +72,11 @@ def layers_table(layers: Iterable[tuple[int, LayerRow]], document: Document) -> 
     begin = marks(document)
     rows = [_layer(index, layer, begin.get(index, [])) for index, layer in layers]
     heads = ("#", "layer", "kind", "shape", "rms", "overlap", "rank", "centred", "gap", "isometry gap")
-    return _table((*heads, "gradient", "status"), rows, "layers")
+    return table((*heads, "gradient", "status"), rows, "layers")
 
 
-def _table(heads: Iterable[str], rows: Sequence[str], look: str = "plain") -> str:
+def table(heads: Iterable[str], rows: Sequence[str], look: str = "plain") -> str:
+    """Rows that are markup already under their heads; wider than the page, it scrolls."""
     cells = "".join(f'<th class="n">{head}</th>' if head in _NUMERIC else f"<th>{head}</th>" for head in heads)
     body = f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return f'<div class="scroll"><table class="{look}">{body}</table></div>'

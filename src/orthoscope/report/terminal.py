@@ -1,4 +1,4 @@
-"""The diagnosis in a terminal: verdict first, then the layers, then every check."""
+"""The diagnosis in a terminal: verdict first, then the layers, what theory says, then every check."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from orthoscope.findings import State, Verdict
+from orthoscope.report.labelled import labelled, verdict_text
 from orthoscope.report.layer_table import LayerTable
-from orthoscope.report.reading import Document, findings, first_sick
+from orthoscope.report.prediction_terminal import prediction_terminal
+from orthoscope.report.reading import Document, findings, first_sick, is_prediction
+from orthoscope.report.theory import theory_words
 from orthoscope.report.wording import (
     count,
     fixed,
@@ -26,7 +29,6 @@ from orthoscope.report.wording import (
     slope,
 )
 
-_COLOURS = {Verdict.HEALTHY: "bold green", Verdict.AT_RISK: "bold yellow", Verdict.SICK: "bold red"}
 _TEXT_WIDTH = 110
 _NAMES_SHOWN = 4
 _LONGEST_NAME = 60
@@ -35,11 +37,14 @@ _WIDE = 104  # columns from which a gallery has room for where a symptom begins 
 
 def terminal(document: Document) -> RenderableType:
     """Everything a reader needs, the answer in the first line; readable without colour and at 80 columns."""
+    if is_prediction(document):
+        return prediction_terminal(document)
     parts: list[RenderableType] = [_headline(document), _facts(document)]
     if document["layers"]:
         parts.append(Padding(LayerTable(document), (1, 0)))
     else:
         parts.append(Text("no layer was observed", "dim"))
+    parts.append(labelled("theory", Text(theory_words(document))))
     parts.append(_checks(document))
     return Group(*parts)
 
@@ -84,7 +89,7 @@ def _gallery_row(document: Document, wide: bool) -> list[RenderableType]:
     if_wide: list[RenderableType] = [Text(where), fixed(document["gap"])]
     return [
         Text(shortened(printable(document["name"]), _LONGEST_NAME)),
-        _verdict(document),
+        verdict_text(document["verdict"]),
         Text(", ".join(document["symptoms"]) or "none"),
         *(if_wide if wide else []),
         rank_at_end(document),
@@ -92,21 +97,8 @@ def _gallery_row(document: Document, wide: bool) -> list[RenderableType]:
     ]
 
 
-def _verdict(document: Document) -> Text:
-    return Text(document["verdict"], _COLOURS[Verdict(document["verdict"])])
-
-
-def _labelled(label: str, content: Text) -> Table:
-    """A label and a sentence that wraps beside it, not under it."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(width=11, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(label, "bold"), content)
-    return grid
-
-
 def _headline(document: Document) -> RenderableType:
-    return _labelled("VERDICT", Text.assemble(_verdict(document), "  ", printable(document["summary"])))
+    return labelled("VERDICT", Text.assemble(verdict_text(document["verdict"]), "  ", printable(document["summary"])))
 
 
 def _facts(document: Document) -> RenderableType:
@@ -117,23 +109,23 @@ def _facts(document: Document) -> RenderableType:
         f"slope {slope(document)} per weight layer toward the input",
         f"{document['seconds']:.1f} s",
     ]
-    return _labelled("network", Text(" · ".join([printable(document["name"]), *facts])))
+    return labelled("network", Text(" · ".join([printable(document["name"]), *facts])))
 
 
 def _checks(document: Document) -> RenderableType:
-    parts: list[RenderableType] = [_labelled("found", _found(finding)) for finding in findings(document, State.FOUND)]
+    parts: list[RenderableType] = [labelled("found", _found(finding)) for finding in findings(document, State.FOUND)]
     clean = [finding["check"] for finding in findings(document, State.CLEAN)]
     if clean:
-        parts.append(_labelled("clean", Text(printable(", ".join(clean)))))
+        parts.append(labelled("clean", Text(printable(", ".join(clean)))))
     for finding in findings(document, State.NOT_CHECKED):
-        parts.append(_labelled("not checked", Text(printable(f"{finding['check']}: {finding['reason']}"))))
+        parts.append(labelled("not checked", Text(printable(f"{finding['check']}: {finding['reason']}"))))
     unobserved = [printable(module["name"]) or "(model)" for module in document["unobserved"]]
     if unobserved:
         names = ", ".join(unobserved[:_NAMES_SHOWN]) + (", …" if len(unobserved) > _NAMES_SHOWN else "")
         parts.append(
-            _labelled("unobserved", Text(f"{len(unobserved)} module{'s' if len(unobserved) > 1 else ''}: {names}"))
+            labelled("unobserved", Text(f"{len(unobserved)} module{'s' if len(unobserved) > 1 else ''}: {names}"))
         )
-    parts += [_labelled("note", Text(printable(note))) for note in document["notes"]]
+    parts += [labelled("note", Text(printable(note))) for note in document["notes"]]
     return Group(*parts)
 
 
@@ -145,6 +137,6 @@ def _found(finding: Mapping[str, Any]) -> Text:
         else f" ({significant(finding['value'])}, limit {significant(finding['threshold'])})"
     )
     return Text.assemble(
-        (str(severity), _COLOURS[severity]),
+        verdict_text(severity),
         f"  {printable(finding['check'])}: {printable(finding['reason'])}{measured}",
     )

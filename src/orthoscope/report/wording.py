@@ -71,8 +71,12 @@ def slope(document: Document) -> str:
     value, error = document["slope"]["value"], document["slope"]["standard_error"]
     if value is None:
         return "not measured"
-    value_text = f"{'+' if value > 0 else ''}{fixed(value, 3)}"
-    return value_text if error is None else f"{value_text} ± {fixed(error, 3)}"
+    return signed(value) if error is None else f"{signed(value)} ± {fixed(error, 3)}"
+
+
+def signed(value: Number | None, decimals: int = 3) -> str:
+    """`+0.002`: a number whose sign is half of what it says."""
+    return f"{'+' if value is not None and value > 0 else ''}{fixed(value, decimals)}"
 
 
 def rank_at_end(document: Document) -> str:

@@ -11,11 +11,12 @@ from torch.utils.data import DataLoader
 
 from orthoscope.models.targets import hugging_face, timm_zoo
 from orthoscope.models.targets.builtin import BUILTIN, resolve_builtin
+from orthoscope.models.targets.calls import parse_call
 from orthoscope.models.targets.guess import batch_for
 from orthoscope.models.targets.target import Batch, BatchSource, Target, TargetError, drawn_from
 from orthoscope.models.targets.user_code import UserCode, find, running
 
-__all__ = ["BUILTIN", "Batch", "BatchSource", "Target", "TargetError", "resolve", "resolve_batch"]
+__all__ = ["BUILTIN", "Batch", "BatchSource", "Target", "TargetError", "parse_call", "resolve", "resolve_batch"]
 
 ZOOS: dict[str, Callable[[str], Target]] = {
     timm_zoo.PREFIX: timm_zoo.resolve_timm,

@@ -1,20 +1,24 @@
 """Reads `name(depth=50, activation=relu)`: a name and keyword arguments, never evaluated."""
 
 import ast
+import re
 from typing import Any
 
 from orthoscope.models.targets.target import TargetError
 
 
+_RANGE = re.compile(r"(?<![\w.])(\d+\.\.\d+)(?![\w.])")
+
+
 def parse_call(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the arguments; values are Python literals, and bare words (dashes allowed) are strings."""
+    """The name and the arguments; values are Python literals, bare words (dashes allowed) and `1..500` are strings."""
     name, bracket, rest = text.strip().partition("(")
     if not bracket:
         return name, {}
     if not rest.endswith(")"):
         raise TargetError(f"{text!r} has no closing bracket: write {name}(argument=value, ...)")
     try:
-        call = ast.parse(f"call({rest}", mode="eval").body
+        call = ast.parse("call(" + _RANGE.sub(r"'\1'", rest), mode="eval").body
     except (SyntaxError, ValueError) as error:
         raise TargetError(f"{text!r} cannot be read: write {name}(argument=value, ...)") from error
     if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):

@@ -1,0 +1,191 @@
+"""A network that is not built: what theory says of it at every depth, judged by the rules of the diagnosis."""
+
+import itertools
+import math
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import torch
+
+from orthoscope import report
+from orthoscope.diagnosis.evidence import Evidence, fitted_slope, rank_share
+from orthoscope.diagnosis.expectations import Expected, expected_numbers
+from orthoscope.diagnosis.hyperparameters import mlp_hyperparameters
+from orthoscope.diagnosis.prediction_document import prediction_document
+from orthoscope.diagnosis.rules import RULES, conclude
+from orthoscope.findings import Finding, Prediction, State, Verdict
+from orthoscope.models import TargetError
+from orthoscope.models.targets import BUILTIN, parse_call
+from orthoscope.theory import NoTheory, Propagation, Source, gaussian_inputs, long_run, propagate, sources_of
+
+_LARGEST = torch.finfo(torch.float32).max
+_DEEPEST = 2000  # layers; propagating through more takes longer than anybody waits
+
+
+@dataclass(frozen=True)
+class Depth:
+    """A network of this many hidden layers: what comes out of the last, and what the rules make of it."""
+
+    depth: int
+    expected: Expected
+    overlap_deviation: float  # standard deviation of the cosine of one pair of samples
+    gradient_growth: float  # e-folds from the output to the input; nan if theory has none
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        return max((finding.severity for finding in self.findings), key=lambda verdict: verdict.rank)
+
+
+@dataclass(frozen=True, repr=False)
+class Forecast:
+    """Predicted numbers by depth, the deepest network that should train, and what says so."""
+
+    name: str
+    samples: int
+    width: int
+    overlap: float
+    depths: tuple[Depth, ...]
+    limit: tuple[Prediction, ...]  # where the network would end if it were infinitely deep
+    sources: tuple[Source, ...]
+    seconds: float
+
+    @property
+    def deepest(self) -> int | None:
+        """The largest depth up to which every depth asked for is healthy; None if not even the first is."""
+        healthy = list(itertools.takewhile(lambda depth: depth.verdict is Verdict.HEALTHY, self.depths))
+        return healthy[-1].depth if healthy else None
+
+    def first(self, verdict: Verdict) -> Depth | None:
+        """The least depth that is at least that bad."""
+        return next((depth for depth in self.depths if depth.verdict.rank >= verdict.rank), None)
+
+    @property
+    def summary(self) -> str:
+        """One sentence: how deep it trains, and what ends it."""
+        first = self.first(Verdict.AT_RISK)
+        last = self.depths[-1].depth
+        if first is None:
+            return f"trains at every depth asked for, up to {last}"
+        reason = next(finding.reason for finding in first.findings if finding.state is State.FOUND)
+        sick = self.first(Verdict.SICK)
+        beyond = "" if sick is None else f"; sick from depth {sick.depth}"
+        deepest = "does not train" if self.deepest is None else f"trains up to depth {self.deepest}"
+        return f"{deepest}: at depth {first.depth} {reason}{beyond}"
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain data, in the versioned schema."""
+        return prediction_document(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write `.html` or `.json`, whole or not at all."""
+        report.write(path, [self.document()])
+
+    def __str__(self) -> str:
+        return report.text(self.document())
+
+    __repr__ = __str__  # at a prompt, the table
+
+    def _repr_html_(self) -> str:
+        return report.notebook(self.document())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
+def predict(
+    target: str, *, samples: int = 64, overlap: float = 0.0, progress: Callable[[float], None] | None = None
+) -> Forecast:
+    """What theory says of `mlp(depth=1..500, activation=gelu, ...)` on Gaussian samples of that mean overlap.
+
+    Nothing is built and nothing measured. `depth=a..b` asks for every depth from a to b, `depth=b` for all up to b.
+    `progress` is told the share of the layers that are done.
+    """
+    start = time.perf_counter()
+    arguments, depths = _arguments(target)
+    network = mlp_hyperparameters(arguments)
+    features = arguments["width"] if arguments["in_features"] is None else arguments["in_features"]
+    inputs = gaussian_inputs(samples, features, overlap)
+    done = None if progress is None else lambda layers: progress(layers / depths[-1])
+    found = propagate(network, inputs, depths[-1], done)
+    return Forecast(
+        name=target,
+        samples=samples,
+        width=network.hidden.units,
+        overlap=overlap,
+        depths=tuple(_depth(found, depth) for depth in depths),
+        limit=long_run(found),
+        sources=sources_of(network),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _arguments(target: str) -> tuple[dict[str, Any], range]:
+    name, given = parse_call(target)
+    if name in BUILTIN and name != "mlp":
+        raise NoTheory(f"no prediction for {name}: theory covers mlp(...); diagnose {target!r} measures it")
+    if name != "mlp":
+        raise TargetError(
+            f"{target!r} cannot be predicted: write mlp(activation=gelu, norm=layer, depth=1..500, width=256)"
+        )
+    accepted = BUILTIN[name].accepted()
+    for argument in given:
+        if argument not in accepted:
+            raise TargetError(f"{name} has no argument {argument!r}: choose from {', '.join(accepted)}")
+    arguments = accepted | given
+    return arguments, _depths(arguments["depth"])
+
+
+def _depths(given: Any) -> range:
+    match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", str(given))
+    first, last = (1, 0) if match is None else (int(match[1]) if match[2] else 1, int(match[2] or match[1]))
+    if not 1 <= first <= last <= _DEEPEST:
+        raise TargetError(f"depth is {given!r}: give a whole number, or a range such as 1..500, up to {_DEEPEST}")
+    return range(first, last + 1)
+
+
+def _depth(found: Propagation, depth: int) -> Depth:
+    layer, units, samples = found.layers[depth - 1], found.network.hidden.units, found.inputs.samples
+    norms = found.log_gradients(depth)
+    expected = expected_numbers(layer.output, samples, units, norms[0])
+    growth = _growth(norms)
+    return Depth(
+        depth=depth,
+        expected=expected,
+        overlap_deviation=math.sqrt(min(1.0, layer.output.overlap_variance)),
+        gradient_growth=growth,
+        findings=tuple(_findings(found, depth, expected, norms, growth)),
+    )
+
+
+def _growth(norms: list[float]) -> float:
+    """As the diagnosis has it: along the line fitted through all weight layers."""
+    slope = fitted_slope(norms)
+    return norms[0] - norms[-1] if math.isnan(slope) else slope * (len(norms) - 1)
+
+
+def _findings(
+    found: Propagation, depth: int, expected: Expected, norms: list[float], growth: float
+) -> Iterator[Finding]:
+    """The rules that predicted numbers can speak to, in the order of the table."""
+    share = rank_share(expected.effective_rank, min(found.inputs.samples, found.network.hidden.units))
+    overflows = sum(layer.output.mean_square**0.5 > _LARGEST for layer in found.layers[:depth])
+    values = {
+        "finite outputs": float(overflows),
+        "sample angles": 1 - expected.overlap,
+        "sample rank": math.nan if share is None else share,
+        "gradient growth": growth,
+        "gradient decay": growth,
+        "largest gradient": max(norms) - norms[-1],
+        "smallest gradient": min(norms) - norms[-1],
+    }
+    for rule in RULES:
+        value = values.get(rule.check, math.nan)
+        # Gradients end at the first layer, samples at the last.
+        place = "layer 1" if "gradient" in rule.check else f"layer {depth}"
+        if not math.isnan(value):
+            yield conclude(rule, Evidence(value, lambda limit, place=place: place))  # type: ignore[misc]

@@ -1,0 +1,129 @@
+"""The page of a prediction: the answer, curves over depth, what ends it, the numbers, and who says so."""
+
+from collections.abc import Sequence
+
+from orthoscope.findings import Verdict
+from orthoscope.report.depth_table import deviating, growth
+from orthoscope.report.lists import environment, facts, sources_list
+from orthoscope.report.plane import look
+from orthoscope.report.prediction_charts import prediction_charts
+from orthoscope.report.prediction_reading import (
+    DepthRow,
+    beginnings,
+    checks_that_found,
+    deepest_of,
+    most_directions,
+    shown_depths,
+)
+from orthoscope.report.reading import Document
+from orthoscope.report.shell import shell
+from orthoscope.report.tables import safe, table, verdict_sign
+from orthoscope.report.wording import LONGEST_TITLE, UNDEFINED, fixed, number, rank, shortened, significant
+
+_HOW_TO_READ = """<div class="reading below"><h4>How to read</h4>
+<p>Nothing was built or measured: every point is a network of that many hidden layers, and the number is
+what theory expects after the last of them.</p>
+<p>A network that trains keeps enough directions (rank) and holds the gradient level. The band is one standard
+deviation of the cosine of a single pair. The dashed mark ▼ is where the rules of the diagnosis stop
+being content.</p></div>"""
+
+
+def prediction_page(document: Document) -> str:
+    """One self-contained page."""
+    title = safe(shortened(document["name"], LONGEST_TITLE)) or "a network without a name"
+    content = (
+        f"{_banner(document)}{_facts(document)}"
+        f'<h3>By depth</h3><div class="profiles">{"".join(prediction_charts(document))}</div>{_HOW_TO_READ}'
+        f"{_checks(document)}{_depths(document)}{_limit(document)}{_sources(document)}{environment(document)}"
+    )
+    return shell("Orthoscope prediction", title, f'<section class="network">{content}</section>\n')
+
+
+def _banner(document: Document) -> str:
+    """In the colour of the deepest network asked for; its verdict is among the facts."""
+    answer = f'<div class="verdict">{deepest_of(document)}<small>deepest that trains</small></div>'
+    return f'<div class="banner {look(document["depths"][-1])}">{answer}<p>{safe(document["summary"])}</p></div>'
+
+
+def _facts(document: Document) -> str:
+    last = document["depths"][-1]
+    entries = (
+        (f"verdict at depth {last['depth']}", verdict_sign(last)),
+        ("at risk from depth", _depth(document["at_risk_from"])),
+        ("sick from depth", _depth(document["sick_from"])),
+        ("samples × width", f"{document['samples']} × {document['width']}"),
+        ("starting overlap", fixed(document["overlap"])),
+        ("seconds", f"{document['seconds']:.1f}"),
+    )
+    return facts(entries)
+
+
+def _depth(depth: int | None) -> str:
+    return UNDEFINED if depth is None else str(depth)
+
+
+def _checks(document: Document) -> str:
+    """Every check that finds something at some depth: where it begins, and in what words."""
+    rows = []
+    for check in checks_that_found(document):
+        found = beginnings(document, check)
+        first = min(found.values(), key=lambda row: int(row["depth"]))
+        begins = "".join(
+            f'<td class="n">{_depth(found[verdict]["depth"] if verdict in found else None)}</td>'
+            for verdict in (Verdict.AT_RISK, Verdict.SICK)
+        )
+        rows.append(
+            f'<tr><td class="check">{safe(check)}<small>{safe(first["symptom"])}</small></td>'
+            f"<td>{safe(first['reason'])}</td>{begins}</tr>"
+        )
+    if not rows:
+        return '<h3>What ends it</h3><p class="quiet">No check finds anything at any depth asked for.</p>'
+    return f"<h3>What ends it</h3>{table(('check', 'result where it begins', 'at risk from', 'sick from'), rows)}"
+
+
+def _depths(document: Document) -> str:
+    """A screenful of depths in sight, all of them one click away."""
+    rows, shown = document["depths"], shown_depths(document)
+    brief = f"<details open><summary>Depths</summary>{_depths_table(document, shown)}</details>"
+    if len(shown) == len(rows):
+        return brief
+    return f"{brief}<details><summary>All {len(rows)} depths</summary>{_depths_table(document, rows)}</details>"
+
+
+def _depths_table(document: Document, rows: Sequence[DepthRow]) -> str:
+    heads = ("depth", "rms", "overlap ± s.d.", "gap", "rank of possible", "isometry gap", "gradient growth")
+    content = [_row(row, most_directions(document), row["depth"] == document["at_risk_from"]) for row in rows]
+    return table((*heads, "verdict", "found by"), content, "depths")
+
+
+def _row(row: DepthRow, possible: int, turning: bool) -> str:
+    effective = row["effective_rank"]
+    cells = (
+        str(row["depth"]),
+        number(row["rms"]),
+        deviating(row["overlap"], row["overlap_deviation"]),
+        fixed(row["gap"]),
+        UNDEFINED if effective is None else f"{rank(effective)} / {possible}",
+        number(row["isometry_gap"]),
+        growth(row["gradient_growth"]),
+        verdict_sign(row),
+        safe(", ".join(dict.fromkeys(finding["check"] for finding in row["findings"]))),
+    )
+    # No class on the cells, as in the table of layers: the style sheet counts columns.
+    opening = '<tr class="first">' if turning else "<tr>"
+    return opening + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _limit(document: Document) -> str:
+    rows = [
+        f"<tr><td>{safe(limit['name'])}<small>{safe(limit['unit'])}</small></td>"
+        f'<td class="n">{significant(limit["value"])}</td>'
+        f"<td>{safe(limit['source'])}<small>assuming {safe(limit['assumes'])}</small></td></tr>"
+        for limit in document["limit"]
+    ]
+    return f"<h3>As depth grows</h3>{table(('quantity', 'value', 'source'), rows)}" if rows else ""
+
+
+def _sources(document: Document) -> str:
+    listed = sources_list(document["sources"])
+    return f"<h3>Who says so</h3>{listed}" if listed else ""

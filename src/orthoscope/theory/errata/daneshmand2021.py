@@ -1,0 +1,237 @@
+"""Daneshmand, Joudaki & Bach (2021): what its theorems state about depth, width and orthogonality."""
+
+import math
+from functools import cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.theory.batch_norm import gap_contraction, mean_squared_singular_values, stationary_gap_squared
+from orthoscope.theory.errata.batch_norm_chain import ERRORS, Spectrum, random_spectrum, spectrum
+from orthoscope.theory.errata.record import Comparison, Erratum
+from orthoscope.theory.gram_spectrum import spectral_orthogonality_gap
+from orthoscope.theory.orthogonality_bounds import expected_gap_bound
+from orthoscope.theory.wasserstein import wasserstein_bound, wasserstein_to_gaussian
+
+ROUNDING = 1e-12
+# So wide that the chain is its mean field: its gap is then off by some √(n/d) = 1e-14.
+ENORMOUS = 10**30
+
+
+def _after(values: Spectrum, layers: int) -> Spectrum:
+    for _ in range(layers):
+        values = mean_squared_singular_values(values).sqrt()
+    return values
+
+
+# Theorem 1, whose first layer is given and whose smallest singular value grows from there.
+
+NEARLY_EQUAL = spectrum(*[1.5] * 32, *[0.5] * 32)
+GAP_LAYERS = 150
+
+
+@cache
+def _late_gap() -> float:
+    return float(spectral_orthogonality_gap(_after(NEARLY_EQUAL, GAP_LAYERS)))
+
+
+def _theorem_printed() -> Comparison:
+    alpha, samples = float(NEARLY_EQUAL.min()), len(NEARLY_EQUAL)
+    bound = 2 * (1 - 2 * alpha / 3) ** GAP_LAYERS + 3 * samples / (alpha * math.sqrt(ENORMOUS))
+    return Comparison(_late_gap(), "<=", bound, ROUNDING)
+
+
+def _theorem_corrected() -> Comparison:
+    bound = expected_gap_bound(len(NEARLY_EQUAL), ENORMOUS, GAP_LAYERS + 1, float(NEARLY_EQUAL.min()) ** 2)
+    return Comparison(_late_gap(), "<=", bound, ROUNDING)
+
+
+def _theorem_at_random(generator: torch.Generator) -> Comparison:
+    values = random_spectrum(generator)
+    layers = int(torch.randint(0, 12, (), generator=generator))
+    bound = expected_gap_bound(len(values), ENORMOUS, layers + 1, float(values.min()) ** 2)
+    return Comparison(float(spectral_orthogonality_gap(_after(values, layers))), "<=", bound, ROUNDING)
+
+
+# Corollary 3, from energies so nearly equal that a layer is its linear part, to a relative 1e-3.
+
+ALMOST_EQUAL = spectrum(*[1.001] * 72, *[0.999] * 72)
+DEPTH = 1000
+
+
+def _late_squared_distance() -> tuple[float, float]:
+    """What is left of the squared distance at this depth, without width, and how well it is known."""
+    first = float(wasserstein_to_gaussian(ALMOST_EQUAL).square())
+    late = first * gap_contraction(len(ALMOST_EQUAL)) ** (2 * (DEPTH - 1))
+    return late, 0.01 * late
+
+
+def _corollary_printed() -> Comparison:
+    late, tolerance = _late_squared_distance()
+    bound = 4 * len(ALMOST_EQUAL) * (1 - 2 * float(ALMOST_EQUAL.min()) / 3) ** DEPTH
+    return Comparison(late, "<=", bound, tolerance)
+
+
+def _corollary_corrected() -> Comparison:
+    late, tolerance = _late_squared_distance()
+    energy = float(ALMOST_EQUAL.min()) ** 2
+    return Comparison(late, "<=", wasserstein_bound(len(ALMOST_EQUAL), ENORMOUS, DEPTH, energy) ** 2, tolerance)
+
+
+def _corollary_at_random(generator: torch.Generator) -> Comparison:
+    values = random_spectrum(generator)
+    layers = int(torch.randint(0, 12, (), generator=generator))
+    bound = wasserstein_bound(len(values), ENORMOUS, layers + 1, float(values.min()) ** 2)
+    return Comparison(float(wasserstein_to_gaussian(_after(values, layers))), "<=", bound, ROUNDING)
+
+
+# The constant of A1.
+
+
+def _absolute_constant() -> Comparison:
+    return Comparison(0.5, "<=", float(spectrum(*[1.0] * 16).min()))
+
+
+def _smallest_value(hidden: Float[Tensor, "units samples"]) -> Comparison:
+    values = torch.linalg.svdvals(hidden / hidden.norm())
+    return Comparison(float(values[-1]), "<=", hidden.shape[1] ** -0.5, ROUNDING)
+
+
+def _smallest_value_at_case() -> Comparison:
+    return _smallest_value(torch.eye(16, dtype=torch.float64))
+
+
+def _smallest_value_at_random(generator: torch.Generator) -> Comparison:
+    units, samples = (int(size) for size in torch.randint(1, 20, (2,), generator=generator))
+    return _smallest_value(torch.randn(samples + units, samples, generator=generator, dtype=torch.float64))
+
+
+# The floor of the gap and of the distance.
+
+
+def _deep_squared_gaps(samples: int, width: int, generator: torch.Generator) -> Float[Tensor, "chains"]:
+    """By chain, averaged over 10 layers, after 15 others."""
+    identity = torch.eye(samples, dtype=torch.float64) / samples
+    chains = 2**14 // width
+    gram, total = identity.expand(chains, samples, samples), torch.zeros(chains, dtype=torch.float64)
+    for layer in range(25):
+        noise = torch.randn(chains, width, samples, generator=generator, dtype=torch.float64)
+        rows = noise @ torch.linalg.cholesky(gram).mT
+        rows = rows / rows.norm(dim=-1, keepdim=True)
+        gram = rows.mT @ rows / width
+        if layer >= 15:
+            total += (gram - identity).square().sum((-2, -1)) / 10
+    return total
+
+
+def _floor_printed() -> Comparison:
+    generator = torch.Generator().manual_seed(0)
+    narrow, wide = (_deep_squared_gaps(4, width, generator) for width in (16, 256))
+    error = float(wide.std()) / len(wide) ** 0.5 + float(narrow.std()) / 256 / len(narrow) ** 0.5
+    return Comparison(float(wide.mean()), "=", float(narrow.mean()) / 256, ERRORS * error)
+
+
+def _floor(samples: int, width: int, generator: torch.Generator) -> Comparison:
+    squares = _deep_squared_gaps(samples, width, generator)
+    error, predicted = float(squares.std()) / len(squares) ** 0.5, stationary_gap_squared(samples, width)
+    # The next order of the closed form is a relative (n-2)/(2d).
+    return Comparison(float(squares.mean()), "=", predicted, ERRORS * error + predicted * samples / width)
+
+
+def _floor_at_case() -> Comparison:
+    return _floor(4, 256, torch.Generator().manual_seed(0))
+
+
+def _floor_at_random(generator: torch.Generator) -> Comparison:
+    samples = int(torch.randint(2, 6, (), generator=generator))
+    return _floor(samples, int(torch.randint(64, 257, (), generator=generator)), generator)
+
+
+def _radius_ratio(samples: int, width: int, alpha: float) -> float:
+    """Of the corollary's radius at sixteen times the width to that at the width, at infinite depth."""
+    near, far = (wasserstein_bound(samples, size, 10**9, alpha) for size in (width, 16 * width))
+    return far / near
+
+
+def _radius_printed() -> Comparison:
+    return Comparison(_radius_ratio(4, 100, 0.2), "=", 1 / 4, ROUNDING)
+
+
+def _radius_corrected() -> Comparison:
+    return Comparison(_radius_ratio(4, 100, 0.2), "=", 1 / 2, ROUNDING)
+
+
+def _radius_at_random(generator: torch.Generator) -> Comparison:
+    samples = int(torch.randint(2, 30, (), generator=generator))
+    part = 0.1 + 0.9 * float(torch.rand((), generator=generator))
+    return Comparison(_radius_ratio(samples, 1000, part / samples), "=", 1 / 2, ROUNDING)
+
+
+ERRATA: tuple[Erratum, ...] = (
+    Erratum(
+        key="daneshmand2021-abstract",
+        source="daneshmand2021",
+        where="Abstract and contribution (1); also joudaki2024, chapter 2",
+        printed="the deviation of the representations from orthogonality rapidly decays with depth up to a term "
+        "inversely proportional to the network width",
+        case="4 samples, widths 16 and 256, deep layers: E[V²] falls by 17, not by 256",
+        corrected="up to a term inversely proportional to the square root of the width: deep in the chain "
+        "E[V²] = (1 - 1/n)(n+2)²/(4(n+1)d) to leading order in 1/d",
+        why="each layer's Gram matrix is a mean of d independent rows, so it scatters by d^(-1/2), as in Theorem 1",
+        printed_at_case=_floor_printed,
+        corrected_at_case=_floor_at_case,
+        corrected_at_random=_floor_at_random,
+    ),
+    Erratum(
+        key="daneshmand2021-assumption-a1",
+        source="daneshmand2021",
+        where="Assumption A1 and the first display; also joudaki2024, section 2.1.2",
+        printed="There exists an absolute positive constant α such that the minimum singular value of H_k is greater "
+        "than (or equal to) α for all k = 1, ..., ℓ",
+        case="α = 1/2 and 16 samples: σ_n is at most 1/4",
+        corrected="α depends on the batch: ‖H_k‖_F = 1 gives σ_n ≤ n^(-1/2), so α ≤ n^(-1/2), and α ≤ 1/n for σ_n² ≥ α",
+        why="the squared singular values of H_k sum to 1",
+        printed_at_case=_absolute_constant,
+        corrected_at_case=_smallest_value_at_case,
+        corrected_at_random=_smallest_value_at_random,
+    ),
+    Erratum(
+        key="daneshmand2021-theorem-1",
+        source="daneshmand2021",
+        where="Theorem 1, equation (3); also joudaki2024, Theorem 2.1",
+        printed="σ_n(H_k) ≥ α for k = 1, ..., ℓ implies E[V(H_{ℓ+1})] ≤ 2(1 - 2α/3)^ℓ + 3n/(α√d)",
+        case="64 samples, half of the energies of H_1 three times the other half, ℓ = 150, width 10^30",
+        corrected="σ_n(H_k)² ≥ α for k = 1, ..., ℓ implies E[V(H_{ℓ+1})] ≤ 2(1 - 2α/3)^ℓ + 3n/(α√d)",
+        why="Theorem 5 contracts by 1 - 2σ_n²/3, and 1/n - V̂ = σ_n² was replaced by the bound of σ_n; as printed it "
+        "would beat the true contraction n/(n+2) of wide networks from 5 samples on",
+        printed_at_case=_theorem_printed,
+        corrected_at_case=_theorem_corrected,
+        corrected_at_random=_theorem_at_random,
+    ),
+    Erratum(
+        key="daneshmand2021-corollary-3",
+        source="daneshmand2021",
+        where="Corollary 3, equation (5); also joudaki2024, Corollary 2.3",
+        printed="σ_n(H_k) ≥ α for k = 1, ..., ℓ implies W₂(W_ℓ H_ℓ, G/√n)² ≤ 4n(1 - 2α/3)^ℓ + 6n²/(α√d)",
+        case="144 samples, energies of H_1 equal up to 0.1 %, ℓ = 1000, infinite width",
+        corrected="σ_n(H_k)² ≥ α for k < ℓ implies W₂(W_ℓ H_ℓ, G/√n)² ≤ 4n(1 - 2α/3)^(ℓ-1) + 6n²/(α√d)",
+        why="A1 as in Theorem 1, which bounds H_{ℓ+1} by the power ℓ, hence H_ℓ by the power ℓ - 1",
+        printed_at_case=_corollary_printed,
+        corrected_at_case=_corollary_corrected,
+        corrected_at_random=_corollary_at_random,
+    ),
+    Erratum(
+        key="daneshmand2021-corollary-3-radius",
+        source="daneshmand2021",
+        where="after Corollary 3; also joudaki2024, after Corollary 2.3",
+        printed="The radius of the Wasserstein 2 ball is at most O(1/√width)",
+        case="4 samples, α = 0.2: the radius √(6n²/(α√d)) of the corollary, at widths 100 and 1600",
+        corrected="the radius of the corollary's ball is O(width^(-1/4)), as Table 1 has it (what the network does is "
+        "better: by W₂² ≤ n E[V²] before the last step of the proof of Lemma 2, O(width^(-1/2)))",
+        why="the corollary bounds the square of the distance",
+        printed_at_case=_radius_printed,
+        corrected_at_case=_radius_corrected,
+        corrected_at_random=_radius_at_random,
+    ),
+)

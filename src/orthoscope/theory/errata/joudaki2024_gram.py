@@ -1,0 +1,163 @@
+"""Joudaki (2024), chapter 3: Gram matrices with batch normalisation, at infinite and at finite width."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from scipy.stats import binom, chi2
+from torch import Tensor
+
+from orthoscope.theory.activations import Nonlinearity, nonlinearity
+from orthoscope.theory.errata.record import Comparison, Erratum
+from orthoscope.theory.finite_width_gram import one_layer_noise
+from orthoscope.theory.gram_dynamics import gram_fixed_point
+from orthoscope.theory.sphere import centred_pair
+
+ROUNDING = 1e-9
+# A sampled mean is off by more than this many standard errors once in two million draws.
+STANDARD_ERRORS = 5.0
+
+
+def _normalised(
+    units: int, batch: int, generator: torch.Generator, cases: int = 1
+) -> Float[Tensor, "cases units batch"]:
+    """Rows of length √n without a mean, in all directions: what centred batch norm makes of exchangeable samples."""
+    rows = torch.randn(cases, units, batch, generator=generator, dtype=torch.float64)
+    rows = rows - rows.mean(-1, keepdim=True)
+    return rows / rows.square().mean(-1, keepdim=True).sqrt()
+
+
+def _between(generator: torch.Generator, low: int, high: int) -> int:
+    return int(torch.randint(low, high + 1, (), generator=generator))
+
+
+# Equation (3.2): which side the transpose is on.
+
+
+def _printed_gram() -> Comparison:
+    outputs = _normalised(64, 4, torch.Generator().manual_seed(0))[0]
+    return Comparison(float((outputs @ outputs.mT / 64)[0, 0]), "=", 1.0, ROUNDING)
+
+
+def _gram_of_samples(units: int, batch: int, generator: torch.Generator) -> Comparison:
+    """The mean of the diagonal, which is 1 for rows of length √n at any width, as that of (3.3)."""
+    outputs = _normalised(units, batch, generator)[0]
+    return Comparison(float((outputs.mT @ outputs / units).diagonal().mean()), "=", 1.0, ROUNDING)
+
+
+def _gram_at_case() -> Comparison:
+    return _gram_of_samples(64, 4, torch.Generator().manual_seed(0))
+
+
+def _gram_at_random(generator: torch.Generator) -> Comparison:
+    return _gram_of_samples(_between(generator, 1, 50), _between(generator, 2, 12), generator)
+
+
+# Section 3.3.4: the fixed point of linear networks.
+
+
+def _identity_is_the_fixed_point() -> Comparison:
+    """The fixed point in the direction of the mean, where the identity has 1."""
+    law = centred_pair(4)
+    return Comparison(law.average(law.first.square()) + 3 * law.average(law.first * law.second), "=", 1.0, ROUNDING)
+
+
+def _projection_at_case() -> Comparison:
+    law = centred_pair(4)
+    return Comparison(law.average(law.first * law.second), "=", -1 / 3, ROUNDING)
+
+
+def _projection_at_random(generator: torch.Generator) -> Comparison:
+    batch = _between(generator, 2, 8)
+    outputs = _normalised(2000, batch, generator)[0]
+    products = outputs[:, 0] * outputs[:, 1]
+    error = STANDARD_ERRORS * float(products.std()) / math.sqrt(2000) + ROUNDING
+    return Comparison(float(products.mean()), "=", float(gram_fixed_point("identity", batch)[0, 1]), error)
+
+
+# Lemma 3.3 = B.3. For two samples, centred batch norm leaves y = ±(1, -1), so ReLU gives (1, 0) or (0, 1): G* = I/2,
+# G = diag(k, d - k)/d with k ~ Binomial(d, 1/2), whatever came before. Hence T(μ̂) is stationary, and α = 1.
+
+LEMMA_WIDTH = 1_000_000
+LEMMA_CONSTANT = (
+    100.0  # for "up to an absolute constant": no constant does, since the left side does not fall with width
+)
+
+
+def total_variation_below(width: int) -> float:
+    r"""A lower bound of the total variation, by one event: $|2\sum_r h_{r1}^2/d - 1| > t\sqrt{2/d}$.
+
+    $2\sum_r h_{r1}^2$ is $\chi^2_d$ under $\hat\mu$, $2k/d$ times one under $T(\hat\mu)$: in the limit, Gaussians of
+    variances 2 and 3 over $d$, whose densities cross at $t = \sqrt{3\log(3/2)}$.
+    """
+    reach = math.sqrt(3 * math.log(1.5)) * math.sqrt(2 / width)
+    spread = math.ceil(4 * math.sqrt(width))  # eight deviations of the binomial
+    count = torch.arange(max(1, width // 2 - spread), min(width, width // 2 + spread) + 1).numpy()
+    scale = 2 * count / width
+    inside = chi2.cdf(width * (1 + reach) / scale, width) - chi2.cdf(width * (1 - reach) / scale, width)
+    unscaled = chi2.cdf(width * (1 + reach), width) - chi2.cdf(width * (1 - reach), width)
+    return float(unscaled - (binom.pmf(count, width, 0.5) * inside).sum())
+
+
+def _lemma_at_case() -> Comparison:
+    inverse_norm, batch = 2.0, 2
+    bound = inverse_norm * batch**2 / LEMMA_WIDTH * math.log(LEMMA_WIDTH / batch)
+    return Comparison(total_variation_below(LEMMA_WIDTH), "<=", LEMMA_CONSTANT * bound)
+
+
+def _noise_at_case() -> Comparison:
+    """‖G - G*‖² = 2(k/d - 1/2)², of mean 1/(2d)."""
+    expected = one_layer_noise(nonlinearity("relu"), 2) / LEMMA_WIDTH
+    return Comparison(2 * float(binom.var(LEMMA_WIDTH, 0.5)) / LEMMA_WIDTH**2, "=", expected, ROUNDING * expected)
+
+
+def _noise_at_random(generator: torch.Generator) -> Comparison:
+    phi: Nonlinearity = nonlinearity(("relu", "tanh", "identity", "gelu")[_between(generator, 0, 3)])
+    batch, units, cases = _between(generator, 3, 6), _between(generator, 2, 30), 300
+    outputs = phi(_normalised(units, batch, generator, cases))
+    squares = (outputs.mT @ outputs / units - gram_fixed_point(phi, batch)).square().sum((-2, -1))
+    error = STANDARD_ERRORS * float(squares.std()) / math.sqrt(cases)
+    return Comparison(float(squares.mean()), "=", one_layer_noise(phi, batch) / units, error)
+
+
+ERRATA: tuple[Erratum, ...] = (
+    Erratum(
+        key="joudaki2024-equation-3.2",
+        source="joudaki2024",
+        where="equation (3.2)",
+        printed="G_ℓ := (1/d)(φ∘BN(h_ℓ))(φ∘BN(h_ℓ))ᵀ for h_ℓ of shape d×n, whose mean field is (3.3)",
+        case="φ linear, n = 4 samples, d = 64 units: the first diagonal entry is n/d = 1/16, that of (3.3) is 1",
+        corrected="G_ℓ := (1/d)(φ∘BN(h_ℓ))ᵀ(φ∘BN(h_ℓ)), of shape n×n as in (3.3) and in the proof of Lemma B.3",
+        why="The transpose is on the wrong factor: the printed product is the Gram matrix of units, not of samples.",
+        printed_at_case=_printed_gram,
+        corrected_at_case=_gram_at_case,
+        corrected_at_random=_gram_at_random,
+    ),
+    Erratum(
+        key="joudaki2024-section-3.3.4",
+        source="joudaki2024",
+        where="section 3.3.4",
+        printed="batch normalization progressively aligns the Gram matrices G_ℓ with the identity matrix, "
+        "which coincides with G_* for such networks (BN as in (3.3), linear activations)",
+        case="n = 4 samples: the mean 1 is in the kernel of G_*, 1ᵀG_*1/n = 0, and the identity has 1",
+        corrected="for linear φ and BN as in (3.3), G_* = n/(n-1) (I - 11ᵀ/n); without centring it is the identity",
+        why="The result quoted is for batch normalisation without mean reduction; (3.3) centres.",
+        printed_at_case=_identity_is_the_fixed_point,
+        corrected_at_case=_projection_at_case,
+        corrected_at_random=_projection_at_random,
+    ),
+    Erratum(
+        key="joudaki2024-lemma-3.3",
+        source="joudaki2024",
+        where="Lemma 3.3 = B.3, (3.6); with it Lemmas B.4 and B.5, where it is used",
+        printed="‖T(μ̂) - μ̂‖_tv ≲ ‖G_*^{-1}‖ (n²/d) ln(d/n), for non-degenerate G_* and |φ(x)| = O(|x|)",
+        case="n = 2, ReLU, d = 10⁶: G_* = I/2; the left side is above 0.09 at every large width, the right 1.05e-4",
+        corrected="the total variation does not vanish as d grows; what falls with it is the Gram matrix's deviation, "
+        "E‖G - G_*‖_F² = (E‖φ(y)‖⁴ - ‖G_*‖_F²)/d for rows drawn from N(0, G_*)",
+        why="The proof bounds the distance of one row, squares a bound that is not squared in its source, and forgets "
+        "that d rows together see a deviation of order d^(-1/2).",
+        printed_at_case=_lemma_at_case,
+        corrected_at_case=_noise_at_case,
+        corrected_at_random=_noise_at_random,
+    ),
+)

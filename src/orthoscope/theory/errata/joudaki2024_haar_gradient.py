@@ -1,0 +1,227 @@
+"""Joudaki (2024), appendices C.3 and C.5: gradients through batch norm with Haar weights."""
+
+from math import exp
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.functional import jacobian
+
+from orthoscope.linalg import haar
+from orthoscope.theory.errata.haar_layer import batch_norm, isometry_gap, two_units
+from orthoscope.theory.errata.record import Comparison, Erratum
+from orthoscope.theory.haar_gap_decay import gap_decay_depth, near_isometry
+from orthoscope.theory.haar_gradient import second_phase_bound
+
+Matrix = Float[Tensor, "units samples"]
+
+ROUNDING = 1e-9
+
+
+def _uniform(generator: torch.Generator, low: float, high: float) -> float:
+    return low + (high - low) * float(torch.rand((), generator=generator, dtype=torch.float64))
+
+
+def _between(generator: torch.Generator, low: int, high: int) -> int:
+    return int(torch.randint(low, high + 1, (), generator=generator))
+
+
+# Lemma C.13.
+
+
+def _log_jacobian(hidden: Matrix) -> float:
+    derivative = jacobian(batch_norm, hidden)
+    return float(torch.linalg.matrix_norm(derivative.flatten(0, 1).flatten(1, 2), ord=2).log())
+
+
+def _any_trace() -> Comparison:
+    hidden = torch.eye(2, dtype=torch.float64) / 100
+    return Comparison(_log_jacobian(hidden), "<=", 2 * float(isometry_gap(hidden)) + 1, ROUNDING)
+
+
+def _trace_counted(hidden: Matrix) -> Comparison:
+    log_scale = float((hidden.square().sum() / len(hidden)).log()) / 2
+    bound = len(hidden) * float(isometry_gap(hidden)) + 1
+    return Comparison(_log_jacobian(hidden) + log_scale, "<=", bound, ROUNDING)
+
+
+def _trace_at_case() -> Comparison:
+    return _trace_counted(torch.eye(2, dtype=torch.float64) / 100)
+
+
+def _trace_at_random(generator: torch.Generator) -> Comparison:
+    width, scale = _between(generator, 2, 5), exp(_uniform(generator, -9.0, 9.0))
+    return _trace_counted(scale * torch.randn(width, width, generator=generator, dtype=torch.float64))
+
+
+# Equation (C.111).
+
+
+def _geometric_sum(width: int, gap: float, depth: int, first: int) -> Comparison:
+    """√(dψ) Σ_k (1 − 1/(32d⁴))^k, k from `first` to L, against (C.111)."""
+    initial = torch.tensor(gap, dtype=torch.float64)
+    factors = (1 - 1 / (32 * width**4)) ** torch.arange(first, depth + 1, dtype=torch.float64)
+    left = (width * initial).sqrt() * factors.sum()
+    return Comparison(float(left), "<=", float(second_phase_bound(width, initial, depth)), ROUNDING)
+
+
+def _sum_from_zero() -> Comparison:
+    return _geometric_sum(2, 0.01, 1, first=0)
+
+
+def _sum_at_case() -> Comparison:
+    return _geometric_sum(2, 0.01, 1, first=1)
+
+
+def _sum_at_random(generator: torch.Generator) -> Comparison:
+    width, depth = _between(generator, 2, 10), _between(generator, 1, 3000)
+    return _geometric_sum(width, _uniform(generator, 0.0, 1.0), depth, first=1)
+
+
+# Equation (C.113).
+
+
+def _tail(gap: float, layers: int, exponent: int, generator: torch.Generator) -> Comparison:
+    """Pr{S ≥ ℓ} from two units with the gap ψ₀, over 400 chains, against 16dψ₀ e^{−exponent/k}."""
+    chains = 400
+    hidden = two_units((1 - exp(-2 * gap)) ** 0.5).expand(chains, 2, 2)
+    for _ in range(layers - 1):
+        hidden = batch_norm(haar(2, 2, chains, generator=generator, dtype=torch.float64) @ hidden)
+    above = (isometry_gap(hidden) > near_isometry(2)).double()
+    k = float(gap_decay_depth(2, torch.tensor(gap, dtype=torch.float64)))
+    tolerance = 4 * float(above.std()) / chains**0.5
+    return Comparison(float(above.mean()), "<=", 16 * 2 * gap * exp(-exponent / k), tolerance)
+
+
+def _tail_as_printed() -> Comparison:
+    return _tail(1.01 / 32, 1, 1, torch.Generator().manual_seed(0))
+
+
+def _tail_at_case() -> Comparison:
+    return _tail(1.01 / 32, 1, 0, torch.Generator().manual_seed(0))
+
+
+def _tail_at_random(generator: torch.Generator) -> Comparison:
+    layers = _between(generator, 1, 6)
+    return _tail(_uniform(generator, 1.01, 3.0) / 32, layers, layers - 1, generator)
+
+
+# Corollary C.19.
+
+
+def _on_the_sphere(vector: Float[Tensor, "d"]) -> Float[Tensor, "d"]:
+    return vector / vector.norm()
+
+
+def _multiplicity(vector: Float[Tensor, "d"], expected: int) -> Comparison:
+    """How many eigenvalues of the Jacobian of x/‖x‖ are 1/‖x‖."""
+    eigenvalues = torch.linalg.eigvalsh(jacobian(_on_the_sphere, vector))
+    return Comparison(float(((eigenvalues * vector.norm() - 1).abs() < ROUNDING).sum()), "=", float(expected))
+
+
+def _multiplicity_as_printed() -> Comparison:
+    return _multiplicity(torch.tensor([1.0, 2.0, 2.0], dtype=torch.float64), 3**2 - 1)
+
+
+def _multiplicity_at_case() -> Comparison:
+    return _multiplicity(torch.tensor([1.0, 2.0, 2.0], dtype=torch.float64), 3 - 1)
+
+
+def _multiplicity_at_random(generator: torch.Generator) -> Comparison:
+    d = _between(generator, 1, 8)
+    return _multiplicity(torch.randn(d, generator=generator, dtype=torch.float64), d - 1)
+
+
+# Equation (C.155).
+
+
+def _log_gradients(growth: float, generator: torch.Generator) -> list[float]:
+    """log ‖∇W‖ of eleven layers with inputs of norm 1; each multiplies the gradient that passes back by e^growth."""
+    signal = torch.randn(4, generator=generator, dtype=torch.float64)
+    toward_input = []
+    for weight in haar(4, 4, 11, generator=generator, dtype=torch.float64):
+        toward_input.append(float(signal.norm().log()))
+        signal = exp(growth) * weight.mT @ signal
+    return toward_input[::-1]
+
+
+def _rate_as_printed() -> Comparison:
+    logs = _log_gradients(0.1, torch.Generator().manual_seed(0))
+    return Comparison((logs[10] - logs[0]) / 10, "=", 0.1, ROUNDING)
+
+
+def _rate(growth: float, generator: torch.Generator) -> Comparison:
+    logs = _log_gradients(growth, generator)
+    return Comparison((logs[0] - logs[10]) / 10, "=", growth, ROUNDING)
+
+
+def _rate_at_case() -> Comparison:
+    return _rate(0.1, torch.Generator().manual_seed(0))
+
+
+def _rate_at_random(generator: torch.Generator) -> Comparison:
+    return _rate(_uniform(generator, -1.0, 1.0), generator)
+
+
+ERRATA: tuple[Erratum, ...] = (
+    Erratum(
+        key="joudaki2024-lemma-C.13",
+        source="joudaki2024",
+        where="Lemma C.13, equation (C.84)",
+        printed="If X ∈ ℝ^{d×d} is the input to a BN layer, log ‖J_BN(X)‖_op ≤ dψ(X) + 1",
+        case="X = I/100, d = 2: the Jacobian has norm 100 and the gap is 0",
+        corrected="log ‖J_BN(X)‖_op + ½ log(tr XXᵀ/d) ≤ dψ(X) + 1; the printed bound needs tr XXᵀ = d",
+        why="The gap ignores scale and the Jacobian does not; WX with X = BN(·) has the right trace.",
+        printed_at_case=_any_trace,
+        corrected_at_case=_trace_at_case,
+        corrected_at_random=_trace_at_random,
+    ),
+    Erratum(
+        key="joudaki2024-equation-C.111",
+        source="joudaki2024",
+        where="proof of Lemma C.15, equations (C.110) and (C.111)",
+        printed="√(dψ(X_S)) Σ_{k=0}^L (1 − 1/(32d⁴))^k ≤ 32 d^4.5 ψ(X_0)^0.5 (1 − e^{−L/(32d⁴)})",
+        case="d = 2, ψ(X_S) = ψ(X_0) = 0.01, L = 1",
+        corrected="√(dψ(X_S)) Σ_{k=1}^L (1 − 1/(32d⁴))^k ≤ 32 d^4.5 ψ(X_0)^0.5 (1 − e^{−L/(32d⁴)})",
+        why="(1−a)^{L+1} ≤ e^{−aL} is used the wrong way round; the lemma's sum starts at S+1, so the lemma holds.",
+        printed_at_case=_sum_from_zero,
+        corrected_at_case=_sum_at_case,
+        corrected_at_random=_sum_at_random,
+    ),
+    Erratum(
+        key="joudaki2024-equation-C.113",
+        source="joudaki2024",
+        where="proof of Lemma C.14, equation (C.113)",
+        printed="Pr{S ≥ ℓ} ≤ exp(−ℓ/max(2d², 32d³ψ(X⁰))) 16dψ(X⁰)",
+        case="d = 2, X⁰ = BN(·) with ψ(X⁰) = 1.01/(16d), ℓ = 1: S ≥ 1 for certain",
+        corrected="Pr{S ≥ ℓ} ≤ exp(−(ℓ−1)/max(2d², 32d³ψ(X⁰))) 16dψ(X⁰), for X⁰ = BN(·)",
+        why="S ≥ ℓ says that the gap is large at layer ℓ−1, not at layer ℓ; the lemma holds all the same.",
+        printed_at_case=_tail_as_printed,
+        corrected_at_case=_tail_at_case,
+        corrected_at_random=_tail_at_random,
+    ),
+    Erratum(
+        key="joudaki2024-corollary-C.19",
+        source="joudaki2024",
+        where="Corollary C.19, and I_{d²} in Lemma C.18, equation (C.131)",
+        printed="The J_f(x) has the eigenvalue 1/‖x‖ with multiplicity d² − 1 and 0 with multiplicity 1.",
+        case="d = 3, x = (1, 2, 2)",
+        corrected="J_f(x) = I_d/‖x‖ − xxᵀ/‖x‖³ has the eigenvalue 1/‖x‖ with multiplicity d − 1 and 0 once",
+        why="f maps ℝ^d to ℝ^d, so its Jacobian is d × d; d² × d² is that of batch norm on the whole matrix.",
+        printed_at_case=_multiplicity_as_printed,
+        corrected_at_case=_multiplicity_at_case,
+        corrected_at_random=_multiplicity_at_random,
+    ),
+    Erratum(
+        key="joudaki2024-equation-C.155",
+        source="joudaki2024",
+        where="section C.5, equation (C.155)",
+        printed="rate of explosion: R(ℓ, α_ℓ) = (log ‖∇W_ℓ L‖ − log ‖∇W_{ℓ−10} L‖)/10",
+        case="gradients that grow by the factor e^0.1 at every layer on their way back",
+        corrected="R(ℓ, α_ℓ) = (log ‖∇W_{ℓ−10} L‖ − log ‖∇W_ℓ L‖)/10",
+        why="Gradients explode toward the input, where ℓ is small: as printed the rate of an explosion is negative.",
+        printed_at_case=_rate_as_printed,
+        corrected_at_case=_rate_at_case,
+        corrected_at_random=_rate_at_random,
+    ),
+)

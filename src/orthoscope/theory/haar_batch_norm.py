@@ -1,0 +1,142 @@
+r"""One layer $X \mapsto \mathrm{BN}(WX)$ with Haar orthogonal weights: how much more orthogonal the samples become.
+
+$X$ is $d \times d$, units by samples (`width` is $d$); BN divides each row by its norm, without centring. Then
+$XX^\top$ has unit diagonal and its eigenvalues $\lambda$, the `spectrum`, are positive with sum $d$; every such
+spectrum occurs. Random weights are averaged over; nothing else is random.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.theory.sources import source
+
+Spectrum = Float[Tensor, "*batch width"]
+Scalar = Float[Tensor, "*batch"]
+
+CHAIN = "as many samples as units, linear activation, batch norm without centring or epsilon, Haar weights"
+NORMALISED = f"{CHAIN}; X is itself the output of a batch norm"
+
+
+@source("joudaki2024", "equation (6.5), isometry gap", assumes="positive eigenvalues")
+def spectral_isometry_gap(spectrum: Spectrum) -> Scalar:
+    r"""$\psi = \log \frac1d \sum_k \lambda_k - \frac1d \sum_k \log \lambda_k \ge 0$ of the eigenvalues of $XX^\top$."""
+    eigenvalues = spectrum.double()
+    return (eigenvalues.mean(-1).log() - eigenvalues.log().mean(-1)).clamp_min(0)
+
+
+@source("orthoscope", "contraction of the isometry gap near isometry", assumes=f"{NORMALISED}; gap much below 1/width")
+def haar_contraction(width: int) -> float:
+    r"""Factor by which one layer shrinks a small isometry gap on average.
+
+    $$ \mathbb E\,\psi(\mathrm{BN}(WX)) = \frac{d}{d+2}\,\psi(X) $$
+
+    For $XX^\top = I + E$, $\psi = \|E\|_F^2/(2d)$ to second order, and BN removes the diagonal of $WEW^\top$, on
+    average $d \cdot 2\|E\|_F^2/(d(d+2))$ of $\|E\|_F^2$.
+    """
+    _refuse_width(width)
+    return width / (width + 2)
+
+
+@source("orthoscope", "expected isometry gap after one layer, exactly", assumes=NORMALISED)
+def expected_haar_gap(spectrum: Spectrum) -> Scalar:
+    r"""Mean over $W$ of the isometry gap of $\mathrm{BN}(WX)$, to absolute error about $10^{-14}$.
+
+    BN multiplies $\det$ by the inverse squared row norms $\sum_k \lambda_k w_k^2$, $w$ uniform on the sphere, so
+
+    $$ \mathbb E\,\psi(\mathrm{BN}(WX)) = \psi(X) + \mathbb E \log \sum_k \lambda_k w_k^2
+       = \psi(X) + \int_0^\infty \Big( (1+t)^{-d/2} - \prod_k (1+t\lambda_k)^{-1/2} \Big) \frac{dt}{t} $$
+
+    (Frullani's integral of a Gaussian quadratic form). In two dimensions it is
+    $\psi + 2\log\frac{\sqrt{\lambda_1}+\sqrt{\lambda_2}}2$.
+    """
+    eigenvalues = _normalised(spectrum)
+    width = eigenvalues.shape[-1]
+    # With t = e^u the trapezoidal rule converges like exp(-pi^2/step): the integrand is analytic for |Im u| < pi.
+    # Ends: the integrand is below (t d)^2 on the left and (t min λ)^(-d/2) on the right.
+    step = 0.25
+    left, right = -20.0 - float(eigenvalues.max().log()), 74.0 / width - float(eigenvalues.min().log())
+    t = torch.arange(left, right, step, dtype=torch.float64).exp().unsqueeze(-1)
+    each = eigenvalues.unsqueeze(-2)
+    # log of (1 + t λ)/(1 + t): the first form keeps a small λ - 1, the second a small λ.
+    near, far = (t * (each - 1) / (1 + t)).log1p(), (t * each).log1p() - t.log1p()
+    log_ratio = torch.where((each - 1).abs() < 0.5, near, far).sum(-1)
+    log_first = -width / 2 * t.squeeze(-1).log1p()
+    log_second = log_first - log_ratio / 2
+    # exp(a) - exp(b) with the larger one in front: neither cancels nor overflows.
+    difference = log_ratio.sign() * -torch.expm1(-log_ratio.abs() / 2) * torch.maximum(log_first, log_second).exp()
+    return spectral_isometry_gap(spectrum) + difference.sum(-1) * step
+
+
+@source("joudaki2024", "Lemma 6.2 and Lemma C.1", assumes="square, non-degenerate input")
+def batch_norm_isometry_gain(row_norms: Float[Tensor, "*batch width"]) -> Scalar:
+    r"""Factor by which batch norm raises the isometry at least.
+
+    $$ \mathcal I(\mathrm{BN}(X))
+       \ge \Big(1 + \frac{\mathrm{var}\,\|X_j\|}{(\mathrm{mean}\,\|X_j\|)^2}\Big)\,\mathcal I(X) $$
+
+    Mean and (population) variance are of the norms of the rows of $X$; a rotation before it changes the rows and
+    not $\mathcal I(X)$. The exact factor is mean square over squared geometric mean; to second order in the spread
+    this bound has half of its logarithm.
+    """
+    norms = row_norms.double()
+    if not bool((norms > 0).all()):
+        raise ValueError("row norms are positive: a unit that is zero on the whole batch has no batch norm")
+    return 1 + norms.var(-1, correction=0) / norms.mean(-1).square()
+
+
+@source("joudaki2024", "Theorem 6.3 and Theorem C.4", assumes=NORMALISED)
+def haar_isometry_gain(spectrum: Spectrum) -> Scalar:
+    r"""Factor by which one layer raises the isometry at least, on average; 1 exactly for orthogonal samples.
+
+    $$ \mathbb E\, \mathcal I(\mathrm{BN}(WX))
+       \ge \Big(1 - \frac{\sum_k(\lambda_k-1)^2}{2d^2(d+2)}\Big)^{-1} \mathcal I(X) $$
+    """
+    eigenvalues = _normalised(spectrum)
+    width = eigenvalues.shape[-1]
+    return 1 / (1 - (eigenvalues - 1).square().sum(-1) / (2 * width**2 * (width + 2)))
+
+
+@source("joudaki2024", "Corollary 6.4 and Corollary C.6 (corrected: of BN(WX), not of WX)", assumes=NORMALISED)
+def haar_gap_bound(spectrum: Spectrum) -> Scalar:
+    r"""Upper bound on the mean isometry gap after one layer; `expected_haar_gap` is its exact value.
+
+    $$ \mathbb E\,\psi(\mathrm{BN}(WX)) \le \psi(X) + \log\Big(1 - \frac{\sum_k(\lambda_k-1)^2}{2d^2(d+2)}\Big) $$
+
+    Near isometry the decrease is $1/(2d)$ of the true one.
+    """
+    return spectral_isometry_gap(spectrum) - haar_isometry_gain(spectrum).log()
+
+
+@source("orthoscope", "Corollary 6.4 of joudaki2024, sharpened", assumes=NORMALISED)
+def haar_variance_gap_bound(spectrum: Spectrum) -> Scalar:
+    r"""Upper bound on the mean isometry gap after one layer, about three times the decrease of `haar_gap_bound`.
+
+    $$ \mathbb E\,\psi(\mathrm{BN}(WX)) \le \psi(X) - \frac{3}{(2d+1)(d+2)} \cdot \frac1d\sum_k(\lambda_k-1)^2 $$
+
+    From $\log(1+y) \le y - 3y^2/(6+4y)$ at $y = \sum_k (\lambda_k-1) w_k^2 \le d-1$, where $\mathbb E y = 0$ and
+    $\mathbb E y^2 = 2\sum_k(\lambda_k-1)^2/(d(d+2))$. For $d \ge 2$ it implies (C.48), which the thesis reaches by
+    replacing $d(d+2)$ by $d^2$.
+    """
+    eigenvalues = _normalised(spectrum)
+    width = eigenvalues.shape[-1]
+    variance = (eigenvalues - 1).square().mean(-1)
+    return spectral_isometry_gap(spectrum) - 3 * variance / ((2 * width + 1) * (width + 2))
+
+
+def _normalised(spectrum: Spectrum) -> Spectrum:
+    """The eigenvalues in float64, if they can be those of batch-normalised samples."""
+    eigenvalues = spectrum.double()
+    width = eigenvalues.shape[-1]
+    if width < 1 or not bool((eigenvalues > 0).all()):
+        raise ValueError("a spectrum is the eigenvalues of XX', all positive: dependent samples have an infinite gap")
+    tolerance = width * torch.finfo(spectrum.dtype).eps ** 0.5
+    off = float((eigenvalues.sum(-1) - width).abs().max())
+    if off > tolerance:
+        raise ValueError(f"after batch norm {width} eigenvalues add up to {width}, got a sum off by {off:.3g}: rescale")
+    return eigenvalues
+
+
+def _refuse_width(width: int) -> None:
+    if width < 1:
+        raise ValueError(f"width is 1 or more, got {width}")

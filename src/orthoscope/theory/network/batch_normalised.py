@@ -1,0 +1,135 @@
+"""Batch norm before the activation: every unit's values on the batch become a point of a sphere."""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from orthoscope.theory.activations import Nonlinearity
+from orthoscope.theory.batch_norm import mean_squared_singular_values
+from orthoscope.theory.finite_width_gram import gram_response
+from orthoscope.theory.gradient_growth import gradient_growth
+from orthoscope.theory.gram_dynamics import LARGEST_UNCENTRED, eigenvalue_ratio, pair_law, slope_if_linear
+from orthoscope.theory.network.difference_noise import difference_noise
+from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory, require_signal
+from orthoscope.theory.network.layer_moments import layer_moments
+from orthoscope.theory.network.signals import Branch, Response, Signal
+from orthoscope.theory.sphere import PairLaw, stretched
+
+
+class _Normalised(NamedTuple):
+    """Overlap after the norm; mean, size and half the squared difference after the activation."""
+
+    overlap: float
+    mean: float
+    square: float
+    spread: float
+
+
+def batch_normalised(network: Hyperparameters, lifted: Response, before: Signal, samples: int) -> Branch:
+    r"""Mean, size and overlap after $\phi \circ \mathrm{BN}$, exact in wide layers; what goes on around them is not.
+
+    Deviations of the angles from their mean are multiplied by $m/(m+2)$ times what the activation does to them,
+    $m = n - 1$ if centred and $n$ if not, and so is the noise of a finite width: exact for a linear activation,
+    to leading order in $1/n$ for others. Rotations of as many samples as units $d$ multiply them by
+    $\sqrt{d/(d+2)}$, and add no noise but that of the activation. Centring turns the angles between samples
+    into those between differences.
+    """
+    if network.order != "norm-activation":
+        raise NoTheory("batch norm after the activation: what it does to a batch has no closed form")
+    centred, phi, units = network.norm == "batch", network.activation, network.hidden.units
+    found = _centred(phi, samples) if centred else _uncentred(phi, samples, lifted.signal.overlap)
+    directions = samples - 1 if centred else samples
+    damping = math.sqrt(units / (units + 2)) if network.rotation else directions / (directions + 2)
+    require_signal(found.square)
+    overlap = max(0.0, found.overlap)
+    moments = layer_moments(phi, 1.0, overlap, rotation=network.rotation)
+    response = Response(
+        Signal(found.square, 1 - found.spread / found.square, 0.0, 0.0, found.mean),
+        slope=damping * moments.slope_product / moments.square,
+        noise=damping * moments.noise,
+        difference_slope=damping * moments.slope_product * (1 - overlap) / moments.spread,
+        difference_noise=damping * difference_noise(phi, 1.0, overlap, rotation=network.rotation),
+    )
+    norm = lifted.of(before, units)._replace(mean_square=1.0, overlap=found.overlap)
+    if centred:
+        norm = norm._replace(overlap_variance=norm.difference_variance)
+    return Branch(response, norm, response.of(before, units), _slope_square(network, lifted.signal, samples, found))
+
+
+def require_stable(network: Hyperparameters, samples: int, depth: int) -> None:
+    r"""Refuse depths at which samples no longer have one size: a deviation, $\sqrt{2/d}$ at first, has grown to 1."""
+    if network.norm != "batch" or network.residual_scale is not None or samples < 4:
+        return
+    rate = gram_response(network.activation, samples).sample_rate
+    if rate > 1 and depth * math.log(rate) + 0.5 * math.log(2 / network.hidden.units) > 0:
+        lasting = int(0.5 * math.log(network.hidden.units / 2) / math.log(rate))
+        raise NoTheory(
+            f"with batch norm of {samples} samples before {network.activation.name}, samples of one size are unstable: "
+            f"after about {lasting} layers some outgrow the others, and theory ends"
+        )
+
+
+@lru_cache(maxsize=32)
+def _centred(phi: Nonlinearity, samples: int) -> _Normalised:
+    law = pair_law(phi, samples, centred=True)
+    first, second = phi(law.first), phi(law.second)
+    return _Normalised(
+        overlap=-1 / (samples - 1),
+        mean=law.average(first),
+        square=law.average(first.square()),
+        spread=law.average((first - second).square()) / 2,
+    )
+
+
+def _uncentred(phi: Nonlinearity, samples: int, overlap: float) -> _Normalised:
+    overlap = min(overlap, 1 - torch.finfo(torch.float64).eps)
+    slope = slope_if_linear(phi)
+    if slope is not None:
+        # One eigenvalue along the mean, the others across it; their next shares of the energy are exact.
+        eigenvalues = torch.full((samples,), 1 - overlap, dtype=torch.float64)
+        eigenvalues[0] = 1 + (samples - 1) * overlap
+        shares = mean_squared_singular_values(eigenvalues.clamp_min(0.0).sqrt())
+        rest = samples * shares[1].item()
+        return _Normalised(1 - rest, 0.0, slope**2, slope**2 * rest)
+    if samples > LARGEST_UNCENTRED:
+        raise NoTheory(
+            f"batch norm without centring before a non-linear activation: at most {LARGEST_UNCENTRED} samples"
+        )
+    uniform, first, second = _uniform(phi, samples)
+    try:
+        law = stretched(uniform, samples, eigenvalue_ratio(overlap, samples))
+    except ValueError as reason:
+        raise NoTheory(f"batch norm without centring: {reason}") from reason
+    return _Normalised(
+        overlap=law.average(law.first * law.second),
+        mean=law.average(first),
+        square=law.average(first.square()),
+        spread=law.average((first - second).square()) / 2,
+    )
+
+
+@lru_cache(maxsize=2)
+def _uniform(phi: Nonlinearity, samples: int) -> tuple[PairLaw, Tensor, Tensor]:
+    """The law of samples without overlap, a large table, and the activation on it."""
+    law = pair_law(phi, samples, centred=False)
+    return law, phi(law.first), phi(law.second)
+
+
+def _slope_square(network: Hyperparameters, lifted: Signal, samples: int, found: _Normalised) -> float:
+    """What a squared gradient is multiplied by: the growth where the spread is stationary, rescaled to it here."""
+    if network.rotation:
+        # Bounded for as many samples as units (joudaki2024, Theorem 6.5), as with Gaussian weights for few samples.
+        return math.nan
+    growth = _growth(network.activation, samples, network.norm == "batch")
+    return math.exp(2 * growth) * found.spread / lifted.spread if lifted.spread > 0 else math.inf
+
+
+@lru_cache(maxsize=32)
+def _growth(phi: Nonlinearity, samples: int, centred: bool) -> float:
+    try:
+        return gradient_growth(samples, centred=centred, activation=phi)
+    except ValueError:  # too few samples, or an activation that jumps: infinite or undefined
+        return math.nan

@@ -1,0 +1,104 @@
+"""A random fully connected network and its inputs, as the numbers that theory needs."""
+
+import math
+from dataclasses import dataclass
+
+from orthoscope.theory.activations import Nonlinearity
+
+NORMS = ("none", "rms", "layer", "batch", "batch-uncentred")
+ORDERS = ("norm-activation", "activation-norm")
+_ROUNDING = 1e-6  # by which a measured mean cosine may miss its lowest value
+
+
+class NoTheory(ValueError):  # noqa: N818 - a reason, not an error
+    """Raised where nothing can be predicted; its message is the reason the report gives."""
+
+
+class LostSignal(NoTheory):
+    """Raised where numbers leave the range of floats; at which layer is for the caller to add."""
+
+
+def require_signal(mean_square: float) -> None:
+    """Refuse a mean square that is 0 or not finite: nothing can be said of angles then."""
+    if not 0 < mean_square < math.inf:
+        raise LostSignal("signals vanish" if mean_square == 0 else "signals overflow")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A batch of samples that are equally far from one another in the mean."""
+
+    samples: int
+    mean_square: float = 1.0  # of an entry
+    overlap: float = 0.0  # mean cosine of two samples
+    overlap_variance: float = 0.0  # of these cosines
+    difference_variance: float = 0.0  # of the cosine between x₁ − x₂ and x₃ − x₄
+
+    def __post_init__(self) -> None:
+        if self.samples < 2:
+            raise ValueError(f"a batch of {self.samples} has nobody to be compared with: give at least 2 samples")
+        lowest = -1 / (self.samples - 1)
+        if not lowest - _ROUNDING <= self.overlap <= 1:
+            raise ValueError(
+                f"the mean cosine of {self.samples} samples is between {lowest:.3g} and 1, got {self.overlap:g}"
+            )
+        if not self.mean_square > 0:
+            raise ValueError(f"the mean square of the inputs is {self.mean_square:g}, but must be positive")
+
+
+def gaussian_inputs(samples: int, features: int, overlap: float = 0.0) -> Inputs:
+    r"""Gaussian samples of that mean overlap: cosines have variance $(1-\rho^2)^2/d$, those of differences $1/d$."""
+    if features < 1:
+        raise ValueError(f"samples of {features} features are nothing: give at least 1")
+    return Inputs(samples, 1.0, overlap, (1 - overlap**2) ** 2 / features, 1 / features)
+
+
+@dataclass(frozen=True)
+class LinearLaw:
+    r"""A random linear layer: $\sigma_w^2$ is fan-in times the variance of an entry, $\sigma_b^2$ that of a bias."""
+
+    units: int
+    weight_variance: float = 1.0
+    bias_variance: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.units < 1:
+            raise ValueError(f"width is {self.units}, but must be at least 1")
+        for name, value in (("weight", self.weight_variance), ("bias", self.bias_variance)):
+            if not 0 <= value < math.inf:
+                raise ValueError(f"the {name} variance is {value:g}, but must be a number of at least 0")
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Hidden layers of linear, norm and activation, all of one width, perhaps with skip connections."""
+
+    activation: Nonlinearity
+    hidden: LinearLaw
+    first: LinearLaw | None = None  # None: like the hidden ones
+    last: LinearLaw | None = None  # None: there is no head
+    norm: str = "none"
+    order: str = "norm-activation"
+    epsilon: float = 0.0  # added to the variance in the norm
+    residual_scale: float | None = None  # None: no skip connections
+    first_skips: bool = True  # whether the first layer has a skip connection too
+    rotation: bool = False  # orthogonal weights
+    first_rotates: bool = True  # whether those of the first layer keep angles too: not with more inputs than units
+
+    def __post_init__(self) -> None:
+        if self.norm not in NORMS:
+            raise ValueError(f"unknown normalisation {self.norm!r}: choose one of {', '.join(NORMS)}")
+        if self.order not in ORDERS:
+            raise ValueError(f"unknown order {self.order!r}: choose one of {', '.join(ORDERS)}")
+
+    def linear(self, index: int) -> LinearLaw:
+        """The linear part of the layer of that index."""
+        return self.first if index == 0 and self.first is not None else self.hidden
+
+    def rotates(self, index: int) -> bool:
+        """Whether the linear part of the layer of that index keeps lengths and angles."""
+        return self.rotation and (index > 0 or self.first_rotates)
+
+    def skip(self, index: int) -> float | None:
+        """The scale of the branch of that layer, None without a skip connection."""
+        return None if index == 0 and not self.first_skips else self.residual_scale

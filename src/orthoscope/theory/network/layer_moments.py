@@ -1,0 +1,131 @@
+"""What one layer of a wide random network does to a pair of samples, as expectations over its pre-activations."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.theory.activations import Nonlinearity
+from orthoscope.theory.network.gaussian_pairs import REACH, Pairs, gaussian_pairs
+from orthoscope.theory.network.hyperparameters import LostSignal, require_signal
+from orthoscope.theory.quadrature import standard_density
+from orthoscope.theory.sources import source
+
+_TAIL = 1e-3  # share of the mean square beyond reach from which numbers are wrong
+_DEPENDENT = 1e-12  # samples that close to parallel are one, or opposite
+
+
+@dataclass(frozen=True)
+class LayerMoments:
+    r"""Expectations over $X, Y \sim \mathcal{N}(0, q)$ of correlation $\rho$: one unit's inputs for two samples."""
+
+    mean: float  # E φ(X)
+    square: float  # E φ(X)²
+    spread: float  # ½ E (φ(X) − φ(Y))² = E φ(X)² − E φ(X)φ(Y), without cancellation
+    slope_square: float  # E φ′(X)²
+    slope_product: (
+        float  # E φ′(X)φ′(Y); jumps of φ count, as they turn angles, but in the other slope they pass no gradient
+    )
+    noise: float  # variance of the cosine of two samples over d units, times d
+
+    @property
+    def overlap(self) -> float:
+        return 1 - self.spread / self.square
+
+
+@source(
+    "poole2016",
+    "equations (3) and (5), with the sampling variance added",
+    assumes="Gaussian pre-activations; the noise to first order in 1/width",
+)
+def layer_moments(
+    activation: Nonlinearity,
+    variance: float,
+    overlap: float,
+    *,
+    centred: bool = False,
+    rotation: bool = False,
+) -> LayerMoments:
+    r"""Moments of $a = \phi(X), b = \phi(Y)$ (of $a - \mathbb{E}a, b - \mathbb{E}b$ if `centred`, as after layer norm).
+
+    The cosine of two samples over $d$ units is a ratio of means. To first order in $1/d$ its variance is
+    `noise`/d, with $r$ the limit of the cosine:
+
+    $$ \text{noise} = \mathbb{E} f^2 / (\mathbb{E} a^2)^2, \qquad
+       f = ab - \tfrac{r}{2}(a^2 + b^2) = \tfrac{1-r}{2}(a^2 + b^2) - \tfrac12 (a - b)^2 $$
+
+    A `rotation` keeps lengths and angles of pre-activations exactly, so what $X^2 + Y^2$ and $XY$ explain of
+    $f$ is no noise then.
+    """
+    pairs = gaussian_pairs(variance, overlap, activation.kinks)
+    first, second = activation(pairs.first), activation(pairs.second)
+    mean = pairs.mean(first)
+    if centred:
+        first, second = first - mean, second - mean
+    square = pairs.mean(first.square())
+    _require_in_reach(activation, variance, square)
+    # Of mean square 1 from here on, so that no square overflows or vanishes.
+    first, second = first / math.sqrt(square), second / math.sqrt(square)
+    halved = (first - second).square() / 2
+    spread = pairs.mean(halved)
+    deviation = spread * (first.square() + second.square()) / 2 - halved
+    if rotation:
+        deviation = deviation - _explained(deviation, pairs)
+    return LayerMoments(
+        mean=0.0 if centred else mean,
+        square=square,
+        spread=square * spread,
+        slope_square=pairs.mean(activation.derivative(pairs.first).square()),
+        slope_product=_slope_product(activation, pairs, square * halved, variance, overlap),
+        noise=pairs.mean(deviation.square()),
+    )
+
+
+def _require_in_reach(activation: Nonlinearity, variance: float, square: float) -> None:
+    """Refuse signals out of the range of floats, and mean squares made by values that no unit of a network has."""
+    require_signal(square)
+    edges = torch.tensor([-REACH, REACH], dtype=torch.float64)
+    tails = activation(math.sqrt(variance) * edges).square() * standard_density(edges)
+    if float(tails.max()) > _TAIL * square:
+        raise LostSignal(
+            f"{activation.name} lives in the tails of a Gaussian of variance {variance:.3g}, out of reach,"
+        )
+
+
+def _slope_product(
+    activation: Nonlinearity, pairs: Pairs, halved: Float[Tensor, " nodes"], variance: float, overlap: float
+) -> float:
+    r"""$\mathbb{E}\phi'(X)\phi'(Y) = \tfrac1q \tfrac{d}{d\rho} \mathbb{E}\phi(X)\phi(Y)$ without slopes: jumps count.
+
+    $$ -\tfrac1q\,\mathbb{E}\Big[\tfrac12(\phi(X) - \phi(Y))^2
+       \Big(\frac{U^2 - 1}{2(1+\rho)} - \frac{V^2 - 1}{2(1-\rho)}\Big)\Big] $$
+
+    The brackets are the change with $\rho$ of the log-density of $X \pm Y$, which are $\sqrt{2q(1 \pm \rho)}$ times
+    the standard and independent $U$ and $V$.
+    """
+    along, across = 2 * (1 + overlap), 2 * (1 - overlap)
+    if min(along, across) < _DEPENDENT:
+        return pairs.mean(activation.derivative(pairs.first) * activation.derivative(pairs.second))
+    scale = math.sqrt(variance)
+    u_square = ((pairs.first + pairs.second) / scale).square() / along
+    v_square = ((pairs.first - pairs.second) / scale).square() / across
+    return -pairs.mean(halved * ((u_square - 1) / along - (v_square - 1) / across)) / variance
+
+
+def _explained(values: Float[Tensor, " nodes"], pairs: Pairs) -> Float[Tensor, " nodes"]:
+    """The regression of the values on 1, X² + Y² and (X − Y)², which a rotation leaves as they are."""
+    columns = torch.stack(
+        [
+            torch.ones_like(values),
+            pairs.first.square() + pairs.second.square(),
+            (pairs.first - pairs.second).square(),
+        ],
+        -1,
+    )
+    # Columns of size 1: at an overlap near 1 the last one is small, not unimportant.
+    columns = columns / (pairs.weights @ columns.square()).sqrt().clamp_min(torch.finfo(values.dtype).tiny)
+    root = pairs.weights.sqrt()
+    fit = torch.linalg.lstsq(columns * root[:, None], (values * root)[:, None]).solution
+    return (columns @ fit).squeeze(-1)

@@ -1,0 +1,89 @@
+"""Signals and gradients through a wide random network, layer by layer, without building it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from orthoscope.theory.network.batch_normalised import require_stable
+from orthoscope.theory.network.hyperparameters import Hyperparameters, Inputs, LinearLaw, LostSignal, NoTheory
+from orthoscope.theory.network.layers import Layer, layer, log
+from orthoscope.theory.network.signals import Signal, linear
+from orthoscope.theory.sources import source
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """The layers of a network from input to output, and its head."""
+
+    network: Hyperparameters
+    inputs: Inputs
+    layers: tuple[Layer, ...]
+    head: Signal | None  # what comes out of the last linear layer
+
+    def log_gradients(self, depth: int | None = None) -> list[float]:
+        r"""Log-norms of the gradient at the linear layers of the network cut to `depth`, input first, head last.
+
+        Relative to the gradient at the output of the network. Without a norm and with skip connections the
+        network is nearly homogeneous, $Jh = h'$, so a gradient of random direction also carries
+        $q_L/(d q_\ell)$ along $h_\ell$, which outgrows the rest where skip connections add up means.
+        """
+        depth = len(self.layers) if depth is None else depth
+        if not 1 <= depth <= len(self.layers):
+            raise ValueError(
+                f"depth is {depth}, but this network was propagated through 1 to {len(self.layers)} layers"
+            )
+        last, network = self.network.last, self.network
+        start = 0.0 if last is None else log(last.weight_variance)
+        to_linear, to_input, log_squares = (values[:depth] for values in self._ways)
+        # Summed from the end: a difference of sums from the start is nan past a layer that lets nothing through.
+        arriving = torch.cat([to_input[1:].flip(0).cumsum(0).flip(0), to_input.new_zeros(1)])
+        if network.residual_scale is not None and network.norm == "none":
+            arriving = torch.logaddexp(arriving, log_squares[-1] - log_squares - log(float(network.hidden.units)))
+        hidden = ((start + arriving + to_linear) / 2).tolist()
+        return hidden if last is None else [*hidden, 0.0]
+
+    @cached_property
+    def _ways(self) -> tuple[Tensor, Tensor, Tensor]:
+        """For every layer: the logs of its ways back to the linear part and to the input, and of its size."""
+        rows = [(part.to_linear, part.to_input, log(part.output.mean_square)) for part in self.layers]
+        to_linear, to_input, log_squares = torch.tensor(rows, dtype=torch.float64).T
+        return to_linear, to_input, log_squares
+
+
+@source(
+    "schoenholz2017",
+    "forward and backward recursions of variances and overlaps, with the spread of a finite width added",
+    assumes="wide layers of independent weights; gradients independent of activations; exchangeable samples",
+)
+def propagate(
+    network: Hyperparameters, inputs: Inputs, depth: int, progress: Callable[[int], None] | None = None
+) -> Propagation:
+    """A batch forward through `depth` layers and a gradient back; the cost grows with depth, not with width or batch.
+
+    `progress` is told how many layers are done.
+    """
+    if depth < 1:
+        raise ValueError(f"depth is {depth}, but must be at least 1")
+    require_stable(network, inputs.samples, depth)
+    signal = Signal(inputs.mean_square, inputs.overlap, inputs.overlap_variance, inputs.difference_variance)
+    layers: list[Layer] = []
+    try:
+        for index in range(depth):
+            layers.append(layer(network, signal, index=index, samples=inputs.samples))
+            signal = layers[-1].output
+            if progress is not None:
+                progress(index + 1)
+        head = None if network.last is None else _head(network, network.last, signal)
+    except LostSignal as reason:
+        place = f"layer {len(layers) + 1}" if len(layers) < depth else "the head"
+        raise NoTheory(f"{reason} at {place}") from reason
+    return Propagation(network, inputs, tuple(layers), head)
+
+
+def _head(network: Hyperparameters, last: LinearLaw, signal: Signal) -> Signal:
+    """What comes out of the head; orthogonal weights keep angles only where there are no fewer outputs than units."""
+    rotates = network.rotation and last.units >= network.hidden.units
+    return linear(signal, last, rotates).of(signal, last.units)

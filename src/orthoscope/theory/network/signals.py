@@ -1,0 +1,95 @@
+"""What is left of a batch at one place of a network, and how linear layers and skip connections change it."""
+
+import math
+from typing import NamedTuple
+
+from orthoscope.theory.network.hyperparameters import LinearLaw, require_signal
+
+
+class Signal(NamedTuple):
+    """Sizes, angles, and how far the finite width of the layers so far spreads the angles."""
+
+    mean_square: float  # of an entry
+    overlap: float  # mean cosine of two samples
+    overlap_variance: float  # of these cosines, over pairs and networks
+    difference_variance: float  # of the cosine between x₁ − x₂ and x₃ − x₄; infinite when all samples are one
+    mean: float = 0.0  # of an entry, over units
+
+    @property
+    def spread(self) -> float:
+        """Half the mean squared difference of two samples, per entry."""
+        return self.mean_square * (1 - self.overlap)
+
+
+class Response(NamedTuple):
+    """What a layer makes of a signal, and how deviations of its angles go through: multiplied, plus noise/width."""
+
+    signal: Signal  # its variances are not filled in
+    slope: float  # d(overlap after)/d(overlap before)
+    noise: float
+    difference_slope: float
+    difference_noise: float
+
+    def of(self, before: Signal, width: int) -> Signal:
+        r"""The signal with variances $v' = \text{slope}^2 v + \text{noise}/d$, for overlaps and for differences."""
+        return self.signal._replace(
+            overlap_variance=self.slope**2 * before.overlap_variance + self.noise / width,
+            difference_variance=self.difference_slope**2 * before.difference_variance + self.difference_noise / width,
+        )
+
+    def scaled(self, square: float) -> "Response":
+        """Divided by the root of that square, as by a norm over the units of a wide layer."""
+        signal = self.signal
+        return self._replace(
+            signal=signal._replace(mean_square=signal.mean_square / square, mean=signal.mean / math.sqrt(square))
+        )
+
+
+class Branch(NamedTuple):
+    """Everything of a layer but its skip connection: from its input to its end, and what is seen on the way."""
+
+    response: Response
+    norm: Signal | None
+    activation: Signal
+    slope_square: float  # mean square of the slope from the linear part to the end, E φ′² over the norm's square
+
+
+def linear(before: Signal, law: LinearLaw, rotation: bool) -> Response:
+    r"""$u = Wh + b$: mean square $\sigma_w^2 q + \sigma_b^2$; the bias, common to all samples, draws them together."""
+    mean_square = law.weight_variance * before.mean_square + law.bias_variance
+    require_signal(mean_square)
+    share = law.weight_variance * before.mean_square / mean_square
+    overlap = 1 - share * (1 - before.overlap)
+    noise, difference_noise = (0.0, 0.0) if rotation else ((1 - overlap**2) ** 2, 1.0)
+    return Response(Signal(mean_square, overlap, 0.0, 0.0), share, noise, 1.0, difference_noise)
+
+
+def skipped(before: Signal, branch: Response, scale: float) -> Response:
+    r"""$h + sF(h)$ with a random branch $F$: spreads add up, and so do mean squares but for the means,
+
+    $$ q' = q + 2s\,\mathbb{E}h\,\mathbb{E}F + s^2 q_F, \qquad q'(1-\rho') = q(1-\rho) + s^2 q_F (1-\rho_F) $$
+
+    Entries of $h$ and $F$ are independent, so their products are noise:
+    $2s^2[(1+\rho'^2)(qq_F + cc_F) - 2\rho'(qc_F + cq_F)]/q'^2$ in the overlap, with $c = q\rho$, and
+    $2s^2 SS_F/S'^2$ in the differences, with $S = q(1-\rho)$.
+    """
+    after = branch.signal
+    mean_square = before.mean_square + 2 * scale * before.mean * after.mean + scale**2 * after.mean_square
+    require_signal(mean_square)
+    # From here on as shares of q', so that no square overflows.
+    q, q_f = before.mean_square / mean_square, scale**2 * after.mean_square / mean_square
+    spread, spread_f = q * (1 - before.overlap), q_f * (1 - after.overlap)
+    total = spread + spread_f
+    overlap = 1 - total
+    c, c_f = q - spread, q_f - spread_f
+    products = 2 * ((1 + overlap**2) * (q * q_f + c * c_f) - 2 * overlap * (q * c_f + c * q_f))
+    # Of samples that are one, no difference is left; of a branch that makes them one, only that of the skip.
+    share = spread_f / total if total > 0 else math.nan
+    own = share**2 * branch.difference_noise if share > 0 else 0.0
+    return Response(
+        Signal(mean_square, overlap, 0.0, 0.0, before.mean + scale * after.mean),
+        slope=q + q_f * branch.slope,
+        noise=q_f**2 * branch.noise + products,
+        difference_slope=1 - share + share * branch.difference_slope if total > 0 else 1.0,
+        difference_noise=own + 2 * share * (1 - share) if total > 0 else math.inf,
+    )

@@ -1,0 +1,117 @@
+"""A network that is not built: numbers by depth, and the depth at which the rules of the verdict call it sick."""
+
+import json
+import math
+from pathlib import Path
+
+import jsonschema
+import pytest
+import torch
+
+from orthoscope import Verdict, diagnose, predict, report
+from orthoscope.models import TargetError, resolve
+
+
+def test_relu_overlap_follows_the_arc_cosine_map() -> None:
+    forecast = predict("mlp(activation=relu, depth=1..30, width=256)")
+    cosine = 0.0
+    for depth in forecast.depths:
+        cosine = (math.sqrt(1 - cosine**2) + (math.pi - math.acos(cosine)) * cosine) / math.pi
+        assert depth.expected.overlap == pytest.approx(cosine, abs=1e-10)
+        assert depth.gradient_growth == pytest.approx(0, abs=1e-9)
+
+
+def test_batch_norm_ends_where_the_gradient_is_a_hundredfold() -> None:
+    r"""Linear, centred, Gaussian: ½log((n-2)/(n-3)) a layer, and ln 100 is at risk, ln 1000 sick."""
+    forecast = predict("mlp(activation=identity, norm=batch, init=gaussian, depth=1..120, width=512)", samples=8)
+    rate = 0.5 * math.log(6 / 5)
+    first, sick = forecast.first(Verdict.AT_RISK), forecast.first(Verdict.SICK)
+    assert first is not None
+    assert sick is not None
+    assert first.depth == pytest.approx(math.log(100) / rate, abs=2)
+    assert sick.depth == pytest.approx(math.log(1000) / rate, abs=2)
+    assert forecast.deepest == first.depth - 1
+    assert first.findings[-1].reason
+    assert f"trains up to depth {forecast.deepest}" in forecast.summary
+
+
+@pytest.mark.parametrize(
+    ("target", "samples"),
+    [
+        ("mlp(activation=sigmoid, init=xavier, width=100, depth={depth})", 64),
+        ("mlp(activation=tanh, gain=0.3, init=orthogonal, width=100, depth={depth})", 64),
+        ("mlp(activation=identity, norm=batch, init=gaussian, width=256, depth={depth})", 8),
+        ("mlp(activation=relu, init=torch, bias=True, width=100, depth={depth})", 64),
+    ],
+)
+@pytest.mark.parametrize("depth", [3, 90])
+def test_the_verdict_of_theory_is_that_of_the_measurement(target: str, samples: int, depth: int) -> None:
+    text = target.format(depth=depth)
+    generator = torch.Generator().manual_seed(0)
+    found = resolve(text)
+    measured = diagnose(found.build(generator), found.batch(samples, generator))
+    assert predict(text, samples=samples).depths[-1].verdict is measured.verdict
+
+
+def test_a_network_that_trains_at_every_depth_says_so() -> None:
+    forecast = predict("mlp(activation=identity, init=orthogonal, depth=1..40)")
+    assert forecast.deepest == 40
+    assert forecast.first(Verdict.AT_RISK) is None
+    assert forecast.summary == "trains at every depth asked for, up to 40"
+
+
+def test_a_network_that_never_trains_says_so() -> None:
+    forecast = predict("mlp(activation=sigmoid, init=xavier, depth=10..20)")
+    assert forecast.deepest is None
+    assert forecast.summary.startswith("does not train: at depth 10 ")
+
+
+def test_the_document_is_valid_and_strict(tmp_path: Path) -> None:
+    forecast = predict("mlp(activation=sigmoid, depth=1..40)")
+    document = forecast.document()
+    jsonschema.validate(json.loads(json.dumps(document, allow_nan=False)), report.schema())
+    assert len(document["depths"]) == 40
+    assert all(row["source"] and row["assumes"] for row in [*document["sources"], *document["limit"]])
+    for name in ("page.html", "numbers.json"):
+        forecast.save(tmp_path / name)
+    assert json.loads((tmp_path / "numbers.json").read_text()) == document
+    assert "<svg" in (tmp_path / "page.html").read_text()
+    assert "sick from depth" in str(forecast)
+
+
+def test_the_limit_names_the_theorem() -> None:
+    limits = {p.name: p for p in predict("mlp(activation=gelu, norm=layer, init=gaussian, depth=5)").limit}
+    assert limits["overlap"].value == pytest.approx(0.760402, abs=1e-6)
+    assert "joudaki2024" in limits["overlap"].source
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("convnet(depth=3)", "no prediction for convnet"),
+        ("vgg", "cannot be predicted"),
+        ("mlp(depht=3)", "no argument 'depht'"),
+        ("mlp(depth=0)", "depth is 0"),
+        ("mlp(depth=9..3)", "depth is '9..3'"),
+        ("mlp(depth=deep)", "depth is 'deep'"),
+        ("mlp(activation=reluu)", "unknown activation 'reluu'"),
+        ("mlp(norm=bach)", "unknown normalisation 'bach'"),
+        ("mlp(init=hee)", "unknown weight scheme 'hee'"),
+        ("mlp(norm=batch, order=activation-norm)", "after the activation"),
+        ("mlp(width=0)", "width is 0"),
+    ],
+)
+def test_bad_input_gets_one_sentence(target: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        predict(target)
+
+
+@pytest.mark.parametrize(("samples", "overlap"), [(1, 0.0), (0, 0.0), (8, 1.5), (8, -0.5)])
+def test_impossible_batches_are_refused(samples: int, overlap: float) -> None:
+    with pytest.raises(ValueError, match="at least 2|mean cosine"):
+        predict("mlp(depth=3)", samples=samples, overlap=overlap)
+
+
+def test_a_range_is_for_predictions_only() -> None:
+    with pytest.raises(TargetError, match=r"'mlp\(depth=1\.\.5\)' cannot be made"):
+        resolve("mlp(depth=1..5)").build(None)

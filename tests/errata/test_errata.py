@@ -1,0 +1,116 @@
+"""Every erratum: its printed statement fails where it says, and the corrected one holds there and elsewhere."""
+
+import dataclasses
+import math
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from pkgutil import iter_modules
+from time import perf_counter
+
+import pytest
+import torch
+
+from orthoscope.theory.errata import errata, record
+from orthoscope.theory.errata.record import Comparison, Erratum
+from orthoscope.theory.sources import BIBLIOGRAPHY
+
+# A counterexample is no artefact of the tolerance: it fails by this many times as much,
+FAR = 4.0
+# and by this much of the numbers compared.
+VISIBLE = 1e-6
+# Random cases of each corrected statement: this many, or as many as fit into the seconds, but never fewer than FEWEST.
+CASES, SECONDS, FEWEST = 200, 0.3, 5
+
+each = pytest.mark.parametrize("erratum", errata, ids=lambda erratum: erratum.key)
+
+
+@each
+def test_printed_statement_fails_by_far_at_its_counterexample(erratum: Erratum) -> None:
+    found = erratum.printed_at_case()
+    assert not found.holds, f"{erratum.printed} at {erratum.case}: {found}"
+    assert found.excess > FAR * found.tolerance, f"{found} within {found.tolerance:.3g}"
+    assert found.excess > VISIBLE * max(abs(found.left), abs(found.right)), str(found)
+
+
+@each
+def test_corrected_statement_holds_at_the_counterexample(erratum: Erratum) -> None:
+    found = erratum.corrected_at_case()
+    assert found.holds, f"{erratum.corrected} at {erratum.case}: {found}"
+
+
+@each
+def test_corrected_statement_holds_at_random(erratum: Erratum) -> None:
+    generator = torch.Generator().manual_seed(0)
+    start, cases = perf_counter(), 0
+    while cases < FEWEST or (cases < CASES and perf_counter() - start < SECONDS):
+        found = erratum.corrected_at_random(generator)
+        assert found.holds, f"{erratum.corrected}, case {cases}: {found}, tolerance {found.tolerance:.3g}"
+        cases += 1
+
+
+@each
+def test_random_cases_come_from_the_generator_alone(erratum: Erratum) -> None:
+    def draws(seed: int) -> list[Comparison]:
+        generator = torch.Generator().manual_seed(seed)
+        before = generator.get_state()
+        found = [erratum.corrected_at_random(generator) for _ in range(2)]
+        assert not torch.equal(before, generator.get_state()), "the generator was not used"
+        return found
+
+    assert draws(1) == draws(1)
+
+
+@each
+def test_every_word_is_there(erratum: Erratum) -> None:
+    texts = [getattr(erratum, field.name) for field in dataclasses.fields(Erratum) if field.type is str]
+    assert len(texts) == 7
+    assert all(text.strip() == text and text for text in texts)
+    assert erratum.source in BIBLIOGRAPHY
+    assert erratum.key.startswith(erratum.source + "-")
+    assert erratum.printed != erratum.corrected
+
+
+def test_no_module_of_the_package_is_forgotten() -> None:
+    modules = [
+        import_module(f"{record.__package__}.{module.name}")
+        for module in iter_modules([str(Path(record.__file__).parent)])
+    ]
+    written = {erratum.key for module in modules for erratum in getattr(module, "ERRATA", ())}
+    assert written == {erratum.key for erratum in errata}
+    assert len(written) > 10
+
+
+def test_keys_are_unique_and_sources_stand_together() -> None:
+    keys = [erratum.key for erratum in errata]
+    assert len(set(keys)) == len(keys)
+    blocks = [source for source, _ in groupby(errata, key=lambda erratum: erratum.source)]
+    assert len(set(blocks)) == len(blocks)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "holds", "excess"),
+    [
+        (Comparison(1.0, "<=", 2.0), True, -1.0),
+        (Comparison(2.0, "<=", 1.0), False, 1.0),
+        (Comparison(2.0, "<=", 1.0, tolerance=1.0), True, 0.0),
+        (Comparison(1.0, "=", 3.0, tolerance=0.5), False, 1.5),
+        (Comparison(3.0, "=", 1.0, tolerance=0.5), False, 1.5),
+        (Comparison(1.0, "=", 1.25, tolerance=0.5), True, -0.25),
+        (Comparison(math.inf, "<=", 1.0), False, math.inf),
+    ],
+)
+def test_a_comparison_knows_whether_and_by_how_much(comparison: Comparison, holds: bool, excess: float) -> None:
+    assert comparison.holds is holds
+    assert comparison.excess == pytest.approx(excess)
+
+
+def test_what_is_not_a_number_neither_holds_nor_fails_by_far() -> None:
+    undefined = Comparison(math.nan, "=", 0.0, tolerance=1.0)
+    assert not undefined.holds
+    assert not undefined.excess > FAR * undefined.tolerance
+
+
+def test_a_comparison_reads_as_a_sentence() -> None:
+    assert str(Comparison(0.5, "<=", 0.25)) == "0.5 ≤ 0.25: fails"
+    assert str(Comparison(0.5, "=", 0.5)) == "0.5 = 0.5: holds"

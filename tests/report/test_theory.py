@@ -1,0 +1,180 @@
+import math
+import re
+from typing import Any
+
+import pytest
+
+from orthoscope import report
+from orthoscope.report.plane import plane, plane_legend
+from orthoscope.report.profiles import profiles
+from orthoscope.report.theory import theory, theory_words
+from report.handmade import EXPECTED, document, explained, layer, sequential
+from report.markup import HOSTILE, Page, assert_inert
+
+LINK = r'<line x1="([^"]*)" y1="([^"]*)" x2="([^"]*)" y2="([^"]*)" class="theory-link"/>'
+
+
+def in_one_line(made: dict[str, Any]) -> str:
+    return " ".join(report.text(made).split())
+
+
+def expecting(**changes: Any) -> dict[str, Any]:
+    return explained(sequential(3, predicted=EXPECTED | changes))
+
+
+def test_the_terminal_puts_predicted_beside_measured() -> None:
+    words = in_one_line(explained())
+    assert "theory overlap 0.26 (measured 0.25) · gap 0.31 (0.30) · rank 9.5 (12) of 16" in words
+    assert "slope +0.020 (+0.010) poole2016" in words
+
+
+def test_theory_comes_after_the_layers_and_before_the_checks() -> None:
+    text = report.text(explained())
+    assert text.index("|grad|") < text.index("theory ") < text.index("clean ")
+
+
+def test_without_a_prediction_the_reason_is_given() -> None:
+    assert "theory no prediction: it was made by hand" in in_one_line(document())
+    assert '<p class="quiet">No prediction: it was made by hand.</p>' in report.html([document()])
+
+
+def test_sources_of_the_same_paper_are_named_once_in_a_terminal() -> None:
+    made = explained()
+    made["prediction"]["sources"] = [
+        {"source": f"{key}, equation ({number})", "assumes": ""} for key in ("b2017", "a2016") for number in (1, 2)
+    ]
+    assert theory_words(made).endswith("  b2017; a2016")
+
+
+@pytest.mark.parametrize("unsaid", EXPECTED)
+def test_a_number_that_theory_lacks_is_a_dash_in_the_table_and_silent_in_the_terminal(unsaid: str) -> None:
+    made = expecting(**{unsaid: None})
+    assert "None" not in theory(made) + theory_words(made)
+    dashes = theory(made).count('<td class="n">–</td>')
+    assert dashes == (unsaid != "gradient_norm")  # of the gradient only the slope is compared
+    assert "–" not in theory_words(made)
+
+
+def test_theory_without_any_number_says_so() -> None:
+    nothing: dict[str, Any] = {"reason": None, "slope": None, "sources": []}
+    networks: list[list[dict[str, Any]]] = [[], sequential(2), sequential(2, predicted=dict.fromkeys(EXPECTED))]
+    for layers in networks:
+        made = document(layers, prediction=nothing)
+        assert theory_words(made).startswith("no prediction: theory has no number")
+        Page(report.html([made]))
+
+
+def test_the_table_is_of_the_layer_that_speaks_for_the_end() -> None:
+    layers = [
+        layer("wide", 1, predicted=EXPECTED | {"overlap": 0.77}),
+        layer("narrow", 2, units=4, predicted=EXPECTED | {"overlap": 0.66}),
+    ]
+    shown = theory(explained(layers))
+    assert "<code>wide</code>" in shown
+    assert '<td class="n">0.77</td><td class="n">0.25</td>' in shown
+    assert "0.66" not in shown
+
+
+def test_hypotheses_stand_beside_their_source() -> None:
+    assert "<b>poole2016, equation (3)</b>, assuming infinite width" in theory(explained())
+
+
+def test_every_profile_draws_what_theory_expects_and_names_it() -> None:
+    for figure in profiles(explained()):
+        assert 'class="line-theory"' in figure
+        assert ">theory</text>" in figure
+    assert not any("theory" in figure for figure in profiles(document()))
+
+
+def heights(figure: str, look: str) -> list[float]:
+    points = re.findall(rf'<polyline points="([^"]*)" class="{look}"/>', figure)
+    return [float(point.split(",")[1]) for run in points for point in run.split()]
+
+
+def test_the_rank_that_is_drawn_is_a_share_of_the_possible() -> None:
+    right = expecting(effective_rank=12.5)  # as it is measured
+    figure = profiles(right)[1]
+    assert heights(figure, "line-theory") == heights(figure, "line-strong")
+
+
+def test_a_monstrous_prediction_leaves_the_frame_and_the_measured_curve_readable() -> None:
+    layers = [
+        layer(str(n), n, gradient_norm=10.0 ** (n % 2), predicted=EXPECTED | {"gradient_norm": 10.0 ** (40 * (n - 1))})
+        for n in range(1, 7)
+    ]
+    figure = profiles(explained(layers))[-1]
+    measured, predicted = heights(figure, "line-strong"), heights(figure, "line-theory")
+    assert max(measured) - min(measured) > 20  # pixels a decade, of 146 in all
+    assert min(predicted) >= 39
+    assert max(predicted) <= 187
+    assert len(predicted) == 2  # ends where it leaves, after one segment of five
+
+
+@pytest.mark.parametrize("norm", [5e-324, 1e-300, 1e308])
+@pytest.mark.parametrize("measured", [None, 0.0, 1e-320, 1.0, 1e308])
+def test_extreme_predictions_render(norm: float, measured: float | None) -> None:
+    layers = [
+        layer(
+            str(n), n, rms=measured, gradient_norm=measured, predicted=EXPECTED | {"rms": norm, "gradient_norm": norm}
+        )
+        for n in range(1, 5)
+    ]
+    source = report.html([explained(layers)])
+    Page(source)
+    assert not re.search(r"\b(nan|inf|None)\b", source)
+
+
+def test_the_plane_joins_a_hollow_mark_to_the_measured_point() -> None:
+    made = explained()
+    drawn = plane([made])
+    ((x1, y1, x2, y2),) = re.findall(LINK, drawn)
+    assert f'<circle cx="{x1}" cy="{y1}" r="6.0" class="healthy"/>' in drawn
+    assert f'<circle cx="{x2}" cy="{y2}" r="8.0" class="hollow"/>' in drawn
+    assert float(x2) > float(x1)  # a gap of 0.31 beside 0.30
+    assert float(y2) < float(y1)  # a slope of 0.02 above 0.01
+    assert "where theory puts it" in plane_legend([made])
+
+
+def without_slope(made: dict[str, Any]) -> None:
+    made["prediction"]["slope"] = None
+
+
+def without_gap(made: dict[str, Any]) -> None:
+    made["layers"][-1]["predicted"]["gap"] = None
+
+
+def without_place(made: dict[str, Any]) -> None:
+    made["gap"] = None
+
+
+@pytest.mark.parametrize("take", [without_slope, without_gap, without_place])
+def test_no_hollow_mark_without_both_ends(take: Any) -> None:
+    made = explained()
+    take(made)
+    assert "hollow" not in plane([made]) + plane_legend([made])
+
+
+def test_a_prediction_far_off_is_a_line_out_of_the_plane() -> None:
+    made = explained()
+    made["prediction"]["slope"] = 1e6
+    drawn = plane([made])
+    assert "hollow" not in drawn
+    ((_, y1, _, y2),) = re.findall(LINK, drawn)
+    assert float(y2) == 24.0  # the upper border
+    assert 24 < float(y1) < 200
+    assert math.isclose(float(y1), 182, abs_tol=10)  # the measured slope of 0.01 stays near the axis
+
+
+def test_only_the_chosen_network_shows_its_theory() -> None:
+    several = [explained(name="a"), explained(name="b")]
+    assert plane(several).count("hollow") == 2
+    assert plane(several, chosen=0).count("hollow") == 1
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_source_or_reason_becomes_markup_or_steers_a_terminal(text: str) -> None:
+    made = explained()
+    made["prediction"]["sources"] = [{"source": text, "assumes": text}]
+    refused = document(prediction={"reason": text, "slope": None, "sources": []})
+    assert_inert(Page(report.html([made, refused])))
+    assert not {"\x1b", "\x00", "\u202e", "\ud800"} & set(theory_words(made) + theory_words(refused))

@@ -1,0 +1,120 @@
+"""Quadrature over two Gaussians against closed forms, with and without kinks, up to overlaps of almost 1."""
+
+import math
+
+import mpmath
+import pytest
+import torch
+from torch import Tensor
+
+from orthoscope.theory.activations import nonlinearity
+from orthoscope.theory.network.gaussian_pairs import gaussian_pairs
+
+OVERLAPS = [-1.0, -0.9, -0.3, 0.0, 0.4, 0.87, 0.999, 1.0]
+VARIANCES = [1e-3, 1.0, 7.0, 400.0]
+ROUNDING = 1e-12
+
+
+def product_moment(name: str, variance: float, overlap: float) -> float:
+    r"""$\mathbb{E}\phi(X)\phi(Y)$ by quadrature."""
+    phi = nonlinearity(name)
+    pairs = gaussian_pairs(variance, overlap, phi.kinks)
+    return pairs.mean(phi(pairs.first) * phi(pairs.second))
+
+
+@pytest.mark.parametrize("overlap", OVERLAPS)
+@pytest.mark.parametrize("variance", VARIANCES)
+def test_moments_of_polynomials_are_those_of_isserlis(variance: float, overlap: float) -> None:
+    pairs = gaussian_pairs(variance, overlap)
+    x, y = pairs.first / math.sqrt(variance), pairs.second / math.sqrt(variance)
+    expected = {
+        (0, 0): 1.0,
+        (1, 0): 0.0,
+        (2, 0): 1.0,
+        (1, 1): overlap,
+        (3, 1): 3 * overlap,
+        (2, 2): 1 + 2 * overlap**2,
+        (4, 4): 9 + 72 * overlap**2 + 24 * overlap**4,
+        (5, 3): 45 * overlap + 60 * overlap**3,
+    }
+    for (first, second), moment in expected.items():
+        assert pairs.mean(x**first * y**second) == pytest.approx(moment, rel=ROUNDING, abs=ROUNDING)
+
+
+def arc_cosine(variance: float, overlap: float) -> float:
+    angle = math.acos(overlap)
+    return variance * (math.sin(angle) + (math.pi - angle) * overlap) / (2 * math.pi)
+
+
+CLOSED_FORMS = {
+    "relu": arc_cosine,
+    "sign": lambda variance, overlap: 2 / math.pi * math.asin(overlap),
+    "step": lambda variance, overlap: (math.pi / 2 + math.asin(overlap)) / (2 * math.pi),
+    "abs": lambda variance, overlap: (
+        variance * 2 / math.pi * (math.sqrt(1 - overlap**2) + overlap * math.asin(overlap))
+    ),
+}
+
+
+@pytest.mark.parametrize("overlap", OVERLAPS)
+@pytest.mark.parametrize("variance", VARIANCES)
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_kinks_and_jumps_cost_no_digits(name: str, variance: float, overlap: float) -> None:
+    exact = CLOSED_FORMS[name](variance, overlap)
+    scale = CLOSED_FORMS[name](variance, 1.0)
+    assert product_moment(name, variance, overlap) == pytest.approx(exact, abs=ROUNDING * scale)
+
+
+def test_without_the_kinks_digits_are_lost() -> None:
+    """So the test above can fail."""
+    phi = nonlinearity("relu")
+    pairs = gaussian_pairs(1.0, 0.4)
+    assert abs(pairs.mean(phi(pairs.first) * phi(pairs.second)) - arc_cosine(1.0, 0.4)) > 1e-6
+
+
+@pytest.mark.parametrize("overlap", [-0.5, 0.3, 0.99])
+@pytest.mark.parametrize("variance", [0.2, 1.0, 30.0, 1e4])
+def test_error_function_follows_the_kernel_of_williams(variance: float, overlap: float) -> None:
+    r"""$\mathbb{E}\operatorname{erf}X\operatorname{erf}Y = \tfrac2\pi\arcsin\tfrac{2q\rho}{1+2q}$, also where it is almost a jump."""
+    exact = 2 / math.pi * math.asin(2 * variance * overlap / (1 + 2 * variance))
+    assert product_moment("erf", variance, overlap) == pytest.approx(exact, abs=ROUNDING)
+
+
+def half_squared_difference_of_relu(gap: float) -> float:
+    r"""$\tfrac12\mathbb{E}(\phi(X)-\phi(Y))^2$ at overlap $1 - \text{gap}$, in 60 digits."""
+    with mpmath.workdps(60):
+        overlap = 1 - mpmath.mpf(gap)
+        angle = mpmath.acos(overlap)
+        return float(mpmath.mpf(1) / 2 - (mpmath.sin(angle) + (mpmath.pi - angle) * overlap) / (2 * mpmath.pi))
+
+
+@pytest.mark.parametrize("exponent", [4, 8, 12, 16, 20, 24, 28, 32, 36, 40])
+def test_differences_keep_their_digits_near_overlap_one(exponent: int) -> None:
+    r"""A half squared difference of size $\varepsilon$ has relative error $10^{-16}/\sqrt\varepsilon$, not $10^{-16}/\varepsilon$."""
+    gap = 2.0**-exponent  # 1 - gap is a float
+    phi = nonlinearity("relu")
+    pairs = gaussian_pairs(1.0, 1 - gap, phi.kinks)
+    first, second = phi(pairs.first), phi(pairs.second)
+    exact = half_squared_difference_of_relu(gap)
+    assert pairs.mean((first - second).square()) / 2 == pytest.approx(exact, rel=1e-14 + 1e-15 / math.sqrt(gap))
+    if exponent >= 28:  # the usual way has lost them
+        usual = pairs.mean(first.square()) - pairs.mean(first * second)
+        assert abs(usual / exact - 1) > 100 * 1e-15 / math.sqrt(gap)
+
+
+def test_smooth_differences_follow_their_series() -> None:
+    r"""$\tfrac12\mathbb{E}(\tanh X - \tanh Y)^2 = \varepsilon\,\mathbb{E}\phi'^2 - \tfrac12\varepsilon^2\,\mathbb{E}\phi''^2 + O(\varepsilon^3)$."""
+
+    def expectation(function: str, power: int) -> float:
+        slopes = {
+            "first": lambda x: 1 / mpmath.cosh(x) ** 2,
+            "second": lambda x: -2 * mpmath.tanh(x) / mpmath.cosh(x) ** 2,
+        }
+        return float(mpmath.quad(lambda x: slopes[function](x) ** power * mpmath.npdf(x), [-12, -3, 0, 3, 12]))
+
+    gap = 2.0**-20
+    series = gap * expectation("first", 2) - gap**2 / 2 * expectation("second", 2)
+    pairs = gaussian_pairs(1.0, 1 - gap)
+    found: Tensor = (torch.tanh(pairs.first) - torch.tanh(pairs.second)).square()
+    assert pairs.mean(found) / 2 == pytest.approx(series, rel=10 * gap**2 + ROUNDING)
+    assert abs(gap * expectation("first", 2) / series - 1) > 1e-7, "the second order is seen"

@@ -1,0 +1,138 @@
+"""Linear layers and skip connections: means, second moments and the noise of angles against sampled layers."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from orthoscope.theory.activations import nonlinearity
+from orthoscope.theory.network.difference_noise import difference_noise
+from orthoscope.theory.network.hyperparameters import LinearLaw, NoTheory
+from orthoscope.theory.network.layer_moments import layer_moments
+from orthoscope.theory.network.signals import Response, Signal, linear, skipped
+
+UNITS, DRAWS = 300, 1500
+
+
+def exchangeable(overlap: float, generator: torch.Generator, samples: int) -> Tensor:
+    """Units of standard Gaussian samples with that overlap: (draws, units, samples)."""
+    shape = (DRAWS, UNITS, samples)
+    own = torch.randn(shape, generator=generator, dtype=torch.float64)
+    shared = torch.randn(DRAWS, UNITS, 1, generator=generator, dtype=torch.float64)
+    return math.sqrt(overlap) * shared + math.sqrt(1 - overlap) * own
+
+
+def assert_variance(values: Tensor, expected: float, allowance: float) -> None:
+    """The mean of these squares times the units is the prediction, to 4 standard errors and the order left out."""
+    scaled = (values - values.mean()).square() * UNITS
+    standard_error = float(scaled.std()) / math.sqrt(len(scaled))
+    assert abs(float(scaled.mean()) - expected) < 4 * standard_error + allowance * expected
+    assert abs(float(scaled.mean()) - 1.4 * expected) > 4 * standard_error + allowance * expected, (
+        "40% off would be seen"
+    )
+
+
+@pytest.mark.parametrize(("weight", "bias"), [(1.0, 0.0), (1.7, 0.0), (0.8, 0.5)])
+def test_biases_draw_samples_together(weight: float, bias: float, generator: torch.Generator) -> None:
+    before = Signal(1.0, 0.3, 0.0, 0.0)
+    found = linear(before, LinearLaw(UNITS, weight, bias), rotation=False)
+    assert found.signal.mean_square == pytest.approx(weight + bias)
+    assert found.signal.mean_square * found.signal.overlap == pytest.approx(weight * 0.3 + bias)
+    outputs = math.sqrt(weight) * exchangeable(0.3, generator, 4)
+    outputs = outputs + math.sqrt(bias) * torch.randn(DRAWS, UNITS, 1, generator=generator, dtype=torch.float64)
+    assert_variance(torch.cosine_similarity(outputs[..., 0], outputs[..., 1], dim=1), found.noise, 4 / UNITS)
+    differences = outputs[..., 0] - outputs[..., 1], outputs[..., 2] - outputs[..., 3]
+    assert_variance(torch.cosine_similarity(*differences, dim=1), found.difference_noise, 4 / UNITS)
+
+
+def test_deviations_are_multiplied_by_the_share_of_the_weights() -> None:
+    """A bias is common to all, so it hides part of what angles were before."""
+    law = LinearLaw(100, 2.0, 1.0)
+    high, low = (linear(Signal(1.0, 0.3 + step, 0.0, 0.0), law, False).signal.overlap for step in (1e-6, -1e-6))
+    found = linear(Signal(1.0, 0.3, 0.01, 0.02), law, False)
+    assert found.slope == pytest.approx((high - low) / 2e-6, rel=1e-8)
+    after = found.of(Signal(1.0, 0.3, 0.01, 0.02), 100)
+    assert after.overlap_variance == pytest.approx(found.slope**2 * 0.01 + found.noise / 100)
+    assert after.difference_variance == pytest.approx(0.02 + 1 / 100)
+
+
+def test_rotations_add_no_noise() -> None:
+    found = linear(Signal(1.0, 0.3, 0.01, 0.02), LinearLaw(100, 2.0), rotation=True)
+    assert (found.noise, found.difference_noise) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("weight", "size", "reason"), [(0.0, 1.0, "signals vanish"), (1e10, 1e300, "signals overflow")]
+)
+def test_a_linear_layer_that_leaves_the_floats_says_so(weight: float, size: float, reason: str) -> None:
+    with pytest.raises(NoTheory, match=reason):
+        linear(Signal(size, 0.0, 0.0, 0.0), LinearLaw(100, weight), rotation=False)
+
+
+def relu_branch(overlap: float) -> Response:
+    r"""What $\phi(Wh)$ makes of samples of that overlap, with He weights."""
+    phi = nonlinearity("relu")
+    moments = layer_moments(phi, 2.0, overlap)
+    signal = Signal(moments.square, moments.overlap, 0.0, 0.0, moments.mean)
+    difference_slope = moments.slope_product * 2.0 * (1 - overlap) / moments.spread
+    slope = 2.0 * moments.slope_product / moments.square
+    return Response(signal, slope, moments.noise, difference_slope, difference_noise(phi, 2.0, overlap))
+
+
+@pytest.mark.parametrize(("overlap", "scale"), [(0.0, 1.0), (0.4, 0.5), (0.4, -1.5), (0.8, 0.3)])
+def test_skip_connections_add_up_spreads_and_noise(overlap: float, scale: float, generator: torch.Generator) -> None:
+    """Gaussian samples, and a branch whose units are independent of theirs, as those of random weights are."""
+    found = skipped(Signal(1.0, overlap, 0.0, 0.0), relu_branch(overlap), scale)
+    hidden = exchangeable(overlap, generator, 4)
+    outputs = hidden + scale * torch.relu(math.sqrt(2.0) * exchangeable(overlap, generator, 4))
+    squares = outputs.square().mean((1, 2))
+    assert float(squares.mean()) == pytest.approx(
+        found.signal.mean_square, abs=4 * float(squares.std()) / math.sqrt(DRAWS)
+    )
+    means = outputs.mean((1, 2))
+    assert float(means.mean()) == pytest.approx(found.signal.mean, abs=4 * float(means.std()) / math.sqrt(DRAWS))
+    cosine = torch.cosine_similarity(outputs[..., 0], outputs[..., 1], dim=1)
+    error = 4 * float(cosine.std()) / math.sqrt(DRAWS) + 1 / UNITS
+    assert float(cosine.mean()) == pytest.approx(found.signal.overlap, abs=error)
+    # The samples are drawn anew, so their own angles are noise too: (1 - ρ²)² through the skip connection alone.
+    share = 1.0 / found.signal.mean_square
+    assert_variance(cosine, found.noise + share**2 * own_noise(overlap, found.signal.overlap), 0.05)
+    difference = torch.cosine_similarity(outputs[..., 0] - outputs[..., 1], outputs[..., 2] - outputs[..., 3], dim=1)
+    kept = (1 - overlap) / (found.signal.mean_square * (1 - found.signal.overlap))
+    assert_variance(difference, found.difference_noise + kept**2, 0.05)
+
+
+def own_noise(overlap: float, after: float) -> float:
+    r"""$\operatorname{Var}(XY - \tfrac{r}{2}(X^2 + Y^2))$ of Gaussians of that overlap, $r$ the cosine afterwards: lengths vary too."""
+    return (1 + overlap**2) - 4 * after * overlap + after**2 * (1 + overlap**2)
+
+
+def test_slope_through_a_skip_connection_is_the_derivative_of_the_overlap() -> None:
+    step = 1e-5
+    high, low = (
+        skipped(Signal(1.3, 0.5 + sign * step, 0.0, 0.0), relu_branch(0.5 + sign * step), 0.7).signal.overlap
+        for sign in (1, -1)
+    )
+    found = skipped(Signal(1.3, 0.5, 0.0, 0.0), relu_branch(0.5), 0.7)
+    assert found.slope == pytest.approx((high - low) / (2 * step), rel=1e-6)
+
+
+def test_samples_that_are_one_stay_one_through_a_skip_connection() -> None:
+    collapsed = Response(Signal(0.5, 1.0, 0.0, 0.0), 1.0, 0.0, 1.0, math.inf)
+    before = Signal(1.0, 1.0, 0.0, math.inf)
+    after = skipped(before, collapsed, 0.5).of(before, 100)
+    assert after.overlap == 1.0
+    assert after.difference_variance == math.inf
+
+
+def test_a_branch_that_makes_samples_one_leaves_the_differences_of_the_skip() -> None:
+    collapsed = Response(Signal(0.5, 1.0, 0.0, 0.0), 0.0, 0.0, 1.0, math.inf)
+    before = Signal(1.0, 0.4, 0.01, 0.03)
+    after = skipped(before, collapsed, 0.5).of(before, 100)
+    assert after.difference_variance == pytest.approx(0.03)
+
+
+def test_a_norm_divides_sizes_and_means_but_no_angles() -> None:
+    response = Response(Signal(4.0, 0.3, 0.0, 0.0, 1.0), 0.9, 0.8, 0.7, 0.6)
+    assert response.scaled(4.0) == response._replace(signal=Signal(1.0, 0.3, 0.0, 0.0, 0.5))

@@ -1,0 +1,161 @@
+"""The law of eigenvalues that layers of finite width spread, against random matrices and the metrics."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from orthoscope import metrics
+from orthoscope.theory.network.spectrum import (
+    effective_rank,
+    gap_of_overlaps,
+    isometry_gap_of_overlaps,
+    spread_law,
+    typical_spectrum,
+)
+
+SPREADS = [1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0]
+STATED = 1e-6  # the accuracy that the module states
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_law_has_mass_one_mean_one_its_variance_and_mean_log(spread: float) -> None:
+    values, weights = spread_law(spread)
+    assert float(weights.sum()) == pytest.approx(1.0, abs=STATED)
+    assert float(weights @ values) == pytest.approx(1.0, abs=STATED)
+    assert float(weights @ (values - 1).square()) == pytest.approx(spread, rel=STATED)
+    assert float(weights @ values.log()) == pytest.approx(-spread / 2, rel=STATED)
+    assert bool((values.diff() > 0).all())
+    assert bool((weights > 0).all())
+
+
+@pytest.mark.parametrize("spread", [0.2, 1.0, 4.0])
+def test_third_moment_is_that_of_the_free_law(spread: float) -> None:
+    r"""From $S(z) = e^{-yz}$ by Lagrange inversion, $m_k = \tfrac1k [z^{k-1}] (1+z)^k e^{kyz}$: $m_3 = 1 + 3y + \tfrac32 y^2$."""
+    values, weights = spread_law(spread)
+    assert float(weights @ values**3) == pytest.approx(1 + 3 * spread + 1.5 * spread**2, rel=2 * STATED)
+
+
+SAMPLES, WIDTH, NETWORKS = 24, 600, 400
+
+
+def eigenvalues_of_products(layers: int, seed: int = 0) -> Tensor:
+    r"""Of $\tfrac1{d^\ell} X^\top W_1^\top \cdots W_\ell^\top W_\ell \cdots X$: by Bartlett, a Gaussian $d \times n$ matrix is a
+    rotation times a triangle of Gaussians with $\chi_{d}, \chi_{d-1}, \dots$ on the diagonal.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    product = torch.eye(SAMPLES, dtype=torch.float64).expand(NETWORKS, -1, -1)
+    degrees = (WIDTH - torch.arange(SAMPLES, dtype=torch.float64)).expand(NETWORKS, -1)
+    for _ in range(layers):
+        triangle = torch.randn(NETWORKS, SAMPLES, SAMPLES, generator=generator, dtype=torch.float64).triu(1)
+        diagonal = (2 * torch._standard_gamma(degrees / 2, generator=generator)).sqrt()
+        product = (triangle + torch.diag_embed(diagonal)) @ product / math.sqrt(WIDTH)
+    return torch.linalg.svdvals(product).square()
+
+
+@pytest.mark.parametrize("layers", [5, 25, 100])
+def test_products_of_gaussian_matrices_follow_the_law(layers: int) -> None:
+    r"""The spread of $\ell$ layers is $y = \ell n/d$, up to $O(1/n + n/d)$."""
+    spread = layers * SAMPLES / WIDTH
+    eigenvalues = eigenvalues_of_products(layers)
+    allowance = 1 / SAMPLES + SAMPLES / WIDTH
+    assert float(eigenvalues.log().mean()) == pytest.approx(-spread / 2, rel=allowance)
+    pooled = eigenvalues.flatten().sort().values
+    assert distance(pooled, spread) < allowance
+    assert distance(pooled, 2 * spread) > 0.1, "twice the spread is seen"
+
+
+def distance(pooled: Tensor, spread: float) -> float:
+    """Kolmogorov's, between the sorted eigenvalues and the law."""
+    values, weights = spread_law(spread)
+    found = torch.searchsorted(pooled, values).double() / len(pooled)
+    return float((found - weights.cumsum(0)).abs().max())
+
+
+@pytest.mark.parametrize("samples", [2, 7, 200])
+@pytest.mark.parametrize("overlap", [-0.004, 0.0, 0.3, 0.99])
+def test_without_spread_it_is_the_spectrum_of_equal_angles(samples: int, overlap: float) -> None:
+    gram = torch.full((samples, samples), overlap, dtype=torch.float64).fill_diagonal_(1.0)
+    exact = torch.linalg.eigvalsh(gram)
+    assert torch.allclose(typical_spectrum(samples, overlap, 0.0).sort().values, exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [1e-5, 0.1, 2.0])
+def test_spread_keeps_the_trace_and_the_order(spread: float) -> None:
+    samples, overlap = 400, 0.2
+    spectrum = typical_spectrum(samples, overlap, spread)
+    # The upper tail of the law is cut to as many quantiles as there are samples.
+    assert float(spectrum.mean()) == pytest.approx(1.0, rel=2 * (1 + spread) / samples)
+    assert bool((spectrum[1:].diff() >= 0).all())
+    rest = spectrum[1:] / spectrum[1:].mean()
+    assert float(rest.var(correction=0)) == pytest.approx(spread, rel=0.05)
+
+
+def test_infinite_spread_leaves_one_direction() -> None:
+    assert typical_spectrum(9, 0.5, math.inf).tolist() == [5.0] + 8 * [0.0]
+    assert effective_rank(9, 0.5, math.inf) == 1.0
+    assert isometry_gap_of_overlaps(9, 0.5, math.inf) == math.inf
+    assert effective_rank(9, 1.0, 0.3) == 1.0
+    assert isometry_gap_of_overlaps(9, 1.0, 0.3) == math.inf
+
+
+@pytest.mark.parametrize("spread", [999.0, 1e5, 1e9])
+def test_enormous_spreads_stay_numbers(spread: float) -> None:
+    assert 1.0 <= effective_rank(64, 0.9, spread) < 1.5
+    assert isometry_gap_of_overlaps(64, 0.9, spread) == pytest.approx(63 / 64 * spread / 2, rel=0.01)
+
+
+def hidden_of(gram: Tensor) -> Tensor:
+    """Samples with that Gram matrix."""
+    values, vectors = torch.linalg.eigh(gram)
+    return vectors * values.clamp_min(0).sqrt()
+
+
+@pytest.mark.parametrize("overlap", [-0.05, 0.0, 0.4, 0.999])
+def test_ranks_and_gaps_of_equal_angles_are_those_of_the_metrics(overlap: float) -> None:
+    samples = 16
+    hidden = hidden_of(torch.full((samples, samples), overlap, dtype=torch.float64).fill_diagonal_(1.0))
+    assert effective_rank(samples, overlap, 0.0) == pytest.approx(float(metrics.effective_rank(hidden)), rel=1e-10)
+    assert gap_of_overlaps(samples, overlap, 0.0) == pytest.approx(float(metrics.orthogonality_gap(hidden)), rel=1e-10)
+    exact = float(metrics.isometry_gap(hidden))
+    assert isometry_gap_of_overlaps(samples, overlap, 0.0) == pytest.approx(exact, rel=1e-10, abs=1e-12)
+
+
+def test_gap_is_the_second_moment_of_the_cosines(generator: torch.Generator) -> None:
+    """Exactly, for samples of one length."""
+    hidden = torch.randn(10, 30, generator=generator, dtype=torch.float64) + 0.4
+    hidden = torch.nn.functional.normalize(hidden, dim=-1)
+    pairs = (hidden @ hidden.mT)[*torch.triu_indices(10, 10, 1)]
+    found = gap_of_overlaps(10, float(pairs.mean()), float(pairs.var(correction=0)))
+    assert found == pytest.approx(float(metrics.orthogonality_gap(hidden)), rel=1e-12)
+    assert gap_of_overlaps(10, 0.9, 0.5) == pytest.approx(math.sqrt(0.9)), "never above that of one direction"
+
+
+@pytest.mark.parametrize("spread", [0.4, 2.0])
+def test_spread_batches_have_the_ranks_and_gaps_of_the_metrics(spread: float) -> None:
+    """Products of Gaussian matrices applied to samples of equal overlaps, around which only the rest is spread."""
+    overlap = 0.5
+    layers = round(spread * WIDTH / SAMPLES)
+    rest = eigenvalues_of_products(layers, seed=1)[:, : SAMPLES - 1] * (1 - overlap)
+    first = torch.full((NETWORKS, 1), 1 + (SAMPLES - 1) * overlap, dtype=torch.float64)
+    hidden = torch.diag_embed(torch.cat([first, rest], -1).sqrt())
+    found = float(metrics.effective_rank(hidden).mean())
+    assert effective_rank(SAMPLES, overlap, spread) == pytest.approx(found, rel=0.01)
+    assert abs(effective_rank(SAMPLES, overlap, 0.0) / found - 1) > 0.02, "without spread it is off"
+
+
+def test_dependent_samples_have_an_infinite_isometry_gap_in_spite_of_rounding() -> None:
+    assert isometry_gap_of_overlaps(4, -0.33333333333333326, 0.1) == math.inf
+    assert isometry_gap_of_overlaps(4, -0.3333, 0.1) < 10
+
+
+@pytest.mark.parametrize("spread", [0.0, -1.0, math.inf, math.nan])
+def test_a_law_without_spread_is_refused(spread: float) -> None:
+    with pytest.raises(ValueError, match="the spread is"):
+        spread_law(spread)
+
+
+def test_one_sample_has_no_spectrum() -> None:
+    with pytest.raises(ValueError, match="at least 2 samples"):
+        typical_spectrum(1, 0.0, 0.1)

@@ -1,0 +1,96 @@
+"""Activations as functions of one number: the same as the models', with kinks that are known or found."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from orthoscope.models.activations import ACTIVATIONS, activation
+from orthoscope.theory.activations import NONLINEARITIES, nonlinearity
+
+POINTS = torch.linspace(-6.0, 6.0, 1001, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation_of_the_models_is_the_same_function_here(name: str) -> None:
+    model, theory = activation(name, gain=1.7), nonlinearity(name, gain=1.7)
+    assert torch.equal(model(POINTS), theory(POINTS))
+
+
+@pytest.mark.parametrize("name", NONLINEARITIES)
+def test_declared_kinks_are_those_that_a_search_finds(name: str) -> None:
+    found = nonlinearity(NONLINEARITIES[name].function).kinks
+    assert found == pytest.approx(NONLINEARITIES[name].kinks, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("given", "kinks"),
+    [
+        (nn.LeakyReLU(0.3), (0.0,)),
+        (nn.GELU(approximate="tanh"), ()),
+        (nn.ReLU(inplace=True), (0.0,)),
+        (nn.SELU, (0.0,)),
+        (lambda x: x.clamp(-1 / 3, 2 / 7), (-1 / 3, 2 / 7)),
+        (lambda x: (x > math.e).double(), (math.e,)),
+        (lambda x: torch.where(x > 1, (x - 1) ** 2, 0.0), (1.0,)),
+        (torch.tanh, ()),
+    ],
+)
+def test_kinks_of_value_slope_and_curvature_are_found_to_rounding(
+    given: nn.Module | Callable[[Tensor], Tensor], kinks: tuple[float, ...]
+) -> None:
+    assert nonlinearity(given).kinks == pytest.approx(kinks, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", [name for name in NONLINEARITIES if name not in ("sign", "step")])
+def test_derivative_is_the_limit_of_differences_off_the_kinks(name: str) -> None:
+    phi, step = nonlinearity(name), 1e-5
+    away = torch.stack([(POINTS - kink).abs() > 10 * step for kink in (*phi.kinks, 99.0)]).all(0)
+    points = POINTS[away]
+    differences = (phi(points + step) - phi(points - step)) / (2 * step)
+    torch.testing.assert_close(phi.derivative(points), differences, rtol=1e-7, atol=1e-7)
+
+
+def test_gain_and_input_variance_stretch_the_function_and_move_its_kinks() -> None:
+    gained = nonlinearity("hardtanh", gain=4.0)
+    assert gained.kinks == (-0.25, 0.25)
+    torch.testing.assert_close(gained(POINTS), POINTS.clamp(-0.25, 0.25))
+    wide = nonlinearity("hardtanh").with_input_scale(4.0)
+    assert wide.kinks == (-0.5, 0.5)
+    torch.testing.assert_close(wide(POINTS), (2 * POINTS).clamp(-1.0, 1.0))
+
+
+def test_modules_are_copied_and_not_moved_to_float64() -> None:
+    module = nn.PReLU(init=0.3)
+    phi = nonlinearity(module)
+    assert module.weight.dtype == torch.float32
+    torch.testing.assert_close(phi(POINTS), torch.where(POINTS > 0, POINTS, module.weight.double() * POINTS))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("swish", "unknown activation 'swish'"),
+        (nn.Softmax(dim=-1), "depends on the other entries"),
+        (nn.Linear(3, 3), "not elementwise"),
+        (lambda x: x.cumsum(-1), "depends on the other entries"),
+        (lambda x: x.sum(), "must be elementwise"),
+        (lambda x: 1.0, "must be elementwise"),
+        (nn.Dropout(), "must not be random"),
+        (torch.log, "NaN"),
+        (lambda x: torch.from_numpy(np.tanh(x.numpy())), "cannot be differentiated"),
+        (lambda x: x.detach().tanh(), "another slope"),
+    ],
+)
+def test_what_is_not_a_function_of_one_number_is_refused_in_one_sentence(given: object, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        nonlinearity(given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("gain", "variance"), [(0.0, 1.0), (math.inf, 1.0), (1.0, 0.0), (1.0, -1.0), (1.0, math.nan)])
+def test_gain_zero_and_a_variance_that_is_none_are_refused(gain: float, variance: float) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        nonlinearity("tanh", gain).with_input_scale(variance)
