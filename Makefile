@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint benchmark clean
+.PHONY: demo test lint benchmark benchmark-theory clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -18,6 +18,11 @@ lint: .venv/test.stamp
 
 benchmark: .venv/test.stamp  ## what a diagnosis costs, beside a plain forward and backward pass
 	$(BIN)/python benchmarks/probe_overhead.py
+
+benchmark-theory: .venv/test.stamp  ## kernel maps beside dks, and predictions beside measurements
+	$(PIP) --editable '.[peers]'
+	$(BIN)/python benchmarks/kernel_map.py
+	$(BIN)/python benchmarks/prediction_accuracy.py
 
 clean:
 	rm -rf .venv build dist

@@ -116,6 +116,7 @@ def _diagnosed(
 @app.command
 def predict(
     target: str,
+    /,
     *,
     samples: Annotated[int, Parameter(name=["--samples", "-n"])] = 64,
     overlap: float = 0.0,

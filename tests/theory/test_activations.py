@@ -33,6 +33,7 @@ def test_declared_kinks_are_those_that_a_search_finds(name: str) -> None:
         (nn.GELU(approximate="tanh"), ()),
         (nn.ReLU(inplace=True), (0.0,)),
         (nn.SELU, (0.0,)),
+        (nn.Hardsigmoid(), (-3.0, 3.0)),
         (lambda x: x.clamp(-1 / 3, 2 / 7), (-1 / 3, 2 / 7)),
         (lambda x: (x > math.e).double(), (math.e,)),
         (lambda x: torch.where(x > 1, (x - 1) ** 2, 0.0), (1.0,)),

@@ -131,13 +131,14 @@ def nonlinearity(choice: Choice, gain: int | float = 1.0) -> Nonlinearity:
                 f"unknown activation {choice!r}: choose one of {', '.join(NONLINEARITIES)}, or give a callable"
             )
         return NONLINEARITIES[choice].with_gain(gain)
-    if isinstance(choice, type) and issubclass(choice, nn.Module):
-        choice = choice()
     if not callable(choice):
         raise ValueError(f"activation is {choice!r}, but must be a name, a module or a function of tensors")
-    name = _name_of(choice)
+    made: Pointwise = choice() if isinstance(choice, type) else choice
+    if isinstance(made, nn.Hardsigmoid) or made is F.hardsigmoid:
+        return NONLINEARITIES["hard_sigmoid"].with_gain(gain)
+    name = _name_of(made)
     # A copy in float64: the module given is left as it is.
-    function = copy.deepcopy(choice).double() if isinstance(choice, nn.Module) else choice
+    function: Pointwise = copy.deepcopy(made).double() if isinstance(made, nn.Module) else made
     _check_elementwise(name, function)
     _check_slope(name, function)
     return Nonlinearity(name, function, kinks_of(function)).with_gain(gain)

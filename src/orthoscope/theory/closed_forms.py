@@ -19,7 +19,7 @@ def relu_overlap_map(overlap: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"
 
 @source("cho2009", "degree-1 arc-cosine kernel", assumes=_WIDE)
 def leaky_relu_overlap_map(overlap: Float[Tensor, "*pairs"], slope: float) -> Float[Tensor, "*pairs"]:
-    r"""Leaky ReLU of slope $a$ below 0: $((1-a)^2\,\kappa_{\mathrm{ReLU}}(\rho) + 2a\rho)/(1 + a^2)$; the modulus is $a = -1$."""
+    r"""Leaky ReLU, slope $a$ below 0: $((1-a)^2\,\kappa_{\mathrm{ReLU}}(\rho) + 2a\rho)/(1 + a^2)$. $|x|$: $a = -1$."""
     return ((1 - slope) ** 2 * relu_overlap_map(overlap) + 2 * slope * overlap) / (1 + slope**2)
 
 

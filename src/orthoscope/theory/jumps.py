@@ -26,7 +26,8 @@ def jump_slope(pair: GaussianPair, angle: Float[Tensor, "*shape"]) -> Float[Tens
             # x² - 2ρxy + y² = (x-y)² (1+ρ)/2 + (x+y)² (1-ρ)/2, over sin² = (1-ρ)(1+ρ): nothing cancels at either end.
             near, far = 2 * torch.sin(angle / 2).square(), 2 * torch.cos(angle / 2).square()
             exponent = _quotient((kink - other) ** 2, 2 * near) + _quotient((kink + other) ** 2, 2 * far)
-            total = total + jump * other_jump * torch.exp(-exponent / 2) / (2 * math.pi * sine.abs())
+            density = torch.exp(-exponent / 2) / (2 * math.pi * sine)
+            total = total + jump * other_jump * torch.where(exponent.isinf(), 0.0, density)
     return total
 
 

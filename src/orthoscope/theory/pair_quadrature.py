@@ -103,7 +103,7 @@ def _outer_edges(breaks: Tensor, c: float, s: float, even: Tensor) -> Tensor:
     if not c:
         return even
     meetings = (breaks[:, None] + breaks).flatten() / (2 * c)
-    grades = torch.linspace(-9.0, 9.0, 9, dtype=torch.float64) * (s / c)
+    grades = torch.linspace(-9.0, 9.0, 5, dtype=torch.float64) * (s / c)
     passages = ((breaks / c)[:, None] + grades).flatten()
     edges = torch.cat([even, meetings, passages]).clamp(-float(even[-1]), float(even[-1])).unique()
     # Ends that differ by a rounding are one.

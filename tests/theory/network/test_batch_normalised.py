@@ -27,7 +27,7 @@ def network(activation: str, norm: str, width: int = 256, **rest: object) -> Hyp
     return Hyperparameters(nonlinearity(activation), LinearLaw(width), last=LinearLaw(10), norm=norm, **rest)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("samples", [2, 5, 64])
+@pytest.mark.parametrize("samples", [2, 5, 12])
 def test_linear_samples_end_centred_or_orthogonal(samples: int) -> None:
     """Centring leaves -1/(n-1) at once; without it the overlap is forgotten layer by layer."""
     inputs = gaussian_inputs(samples, 256, overlap=0.5)
@@ -35,8 +35,7 @@ def test_linear_samples_end_centred_or_orthogonal(samples: int) -> None:
     for layer in centred.layers:
         assert layer.output.overlap == pytest.approx(-1 / (samples - 1), abs=ROUNDING)
         assert layer.output.mean_square == pytest.approx(1.0, rel=ROUNDING)
-    depth = 25 * samples
-    free = propagate(network("identity", "batch-uncentred"), inputs, depth)
+    free = propagate(network("identity", "batch-uncentred"), inputs, 10 * samples)
     assert free.layers[0].output.overlap > 0.1
     assert free.layers[-1].output.overlap == pytest.approx(0.0, abs=1e-6)
 
@@ -52,21 +51,21 @@ def test_centred_layers_reach_the_gram_fixed_point_at_once(activation: str, samp
 
 
 def test_uncentred_layers_lead_to_the_gram_fixed_point() -> None:
-    fixed = gram_fixed_point("relu", 6, centred=False)
-    found = propagate(network("relu", "batch-uncentred"), gaussian_inputs(6, 256, overlap=0.1), 30)
-    assert found.layers[-1].output.overlap == pytest.approx(float(fixed[0, 1] / fixed[0, 0]), abs=1e-6)
+    fixed = gram_fixed_point("relu", 4, centred=False)
+    found = propagate(network("relu", "batch-uncentred"), gaussian_inputs(4, 256, overlap=0.1), 15)
+    assert found.layers[-1].output.overlap == pytest.approx(float(fixed[0, 1] / fixed[0, 0]), abs=1e-4)
     assert abs(found.layers[0].output.overlap - float(fixed[0, 1] / fixed[0, 0])) > 0.05
 
 
-@pytest.mark.parametrize("samples", [4, 16, 64])
+@pytest.mark.parametrize("samples", [4, 16])
 @pytest.mark.parametrize("width", [128, 4096])
 def test_floor_of_the_linear_gap_is_the_angles_share_of_the_exact_one(samples: int, width: int) -> None:
     r"""`stationary_gap_squared` counts lengths of samples too. Of the noise of a Gram matrix, the angles are
 
-    $n(n-1)\,\mathbb{E}a_1^2a_2^2$ of $1 - 1/n$, that is $n/(n+2)$: 1.5 percent of the gap at 64 samples, 18 at 4.
+    $n(n-1)\,\mathbb{E}a_1^2a_2^2$ of $1 - 1/n$, that is $n/(n+2)$: 6 percent of the gap less at 16 samples, 18 at 4.
     """
     inputs = gaussian_inputs(samples, width)
-    output = propagate(network("identity", "batch-uncentred", width), inputs, 10 * samples).layers[-1].output
+    output = propagate(network("identity", "batch-uncentred", width), inputs, 6 * samples + 10).layers[-1].output
     floor = gap_of_overlaps(samples, output.overlap, output.overlap_variance) ** 2
     exact = stationary_gap_squared(samples, width)
     assert floor == pytest.approx(exact * samples / (samples + 2), rel=1e-6)
@@ -96,14 +95,14 @@ def test_floor_is_the_one_of_a_sampled_chain(generator: torch.Generator) -> None
         ("tanh", 64, "batch"),
         ("identity", 8, "batch"),
         ("identity", 16, "batch-uncentred"),
-        ("relu", 5, "batch-uncentred"),
+        ("relu", 4, "batch-uncentred"),
     ],
 )
 def test_gradients_grow_as_the_theory_of_the_fixed_point_says(activation: str, samples: int, norm: str) -> None:
-    depth = 25
+    depth = 18
     gradients = propagate(network(activation, norm), gaussian_inputs(samples, 256), depth).log_gradients()
     growth = gradient_growth(samples, centred=norm == "batch", activation=activation)
-    steps = [before - after for before, after in pairwise(gradients[15:-1])]
+    steps = [before - after for before, after in pairwise(gradients[12:-1])]
     assert steps == pytest.approx([growth] * len(steps), rel=1e-4)
     assert growth > 0.001
 
@@ -145,19 +144,21 @@ def test_rotations_are_quieter() -> None:
         (network("relu", "batch", order="activation-norm"), Inputs(16), "batch norm after the activation"),
         (network("relu", "batch-uncentred"), Inputs(33), "at most 32 samples"),
         (network("tanh", "batch-uncentred"), Inputs(4, overlap=1.0), "samples are too alike"),
+        (network("exp", "batch"), Inputs(16), "samples of one size are unstable"),
     ],
 )
 def test_what_has_no_theory_says_why(hyper: Hyperparameters, inputs: Inputs, reason: str) -> None:
     with pytest.raises(NoTheory, match=reason):
-        propagate(hyper, inputs, 2)
+        propagate(hyper, inputs, 40)
 
 
-def test_an_activation_that_batch_norm_never_reaches_leaves_nothing() -> None:
-    """Of 4 samples, no normalised entry is above √3."""
+@pytest.mark.parametrize(("samples", "reason"), [(3, "signals vanish at layer 1"), (4, "samples are lost")])
+def test_an_activation_that_batch_norm_never_reaches_leaves_nothing(samples: int, reason: str) -> None:
+    """Of n samples, no normalised entry is above √(n-1)."""
 
     def far(inputs: torch.Tensor) -> torch.Tensor:
         return torch.relu(inputs - 1.8)
 
     hyper = Hyperparameters(nonlinearity(far), LinearLaw(64), norm="batch")
-    with pytest.raises(NoTheory, match="signals vanish at layer 1"):
-        propagate(hyper, Inputs(4), 2)
+    with pytest.raises(NoTheory, match=reason):
+        propagate(hyper, Inputs(samples), 2)

@@ -41,7 +41,7 @@ def test_relu_near_overlap_one_lives_in_half_of_its_units(rotation: bool, limit:
 
 
 def test_sine_has_a_closed_form() -> None:
-    r"""$\operatorname{Var}(\sin(m + \sqrt s\,\xi)) = a + b\cos 2m$ with $s = q(1-\rho)$ and $m \sim \mathcal{N}(0, q\rho)$."""
+    r"""$\operatorname{Var}(\sin(m + \sqrt s\,\xi)) = a + b\cos 2m$, with $s = q(1-\rho)$, $m$ of variance $q\rho$."""
     q, rho = 1.7, 0.6
     own, shared = q * (1 - rho), q * rho
     # E sin² = ½(1 − e^{−2s} cos 2m) and (E sin)² = ½ e^{−s}(1 − cos 2m).

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.theory.activations import nonlinearity
-from orthoscope.theory.network.gaussian_pairs import gaussian_pairs
+from orthoscope.theory.activations import NONLINEARITIES, nonlinearity
+from orthoscope.theory.network.gaussian_pairs import bends, gaussian_pairs
 
-OVERLAPS = [-1.0, -0.9, -0.3, 0.0, 0.4, 0.87, 0.999, 1.0]
-VARIANCES = [1e-3, 1.0, 7.0, 400.0]
+OVERLAPS = [-1.0, -0.3, 0.0, 0.4, 0.999, 1.0]
+VARIANCES = [1e-3, 1.0, 400.0]
 ROUNDING = 1e-12
 
 
@@ -75,9 +75,15 @@ def test_without_the_kinks_digits_are_lost() -> None:
 @pytest.mark.parametrize("overlap", [-0.5, 0.3, 0.99])
 @pytest.mark.parametrize("variance", [0.2, 1.0, 30.0, 1e4])
 def test_error_function_follows_the_kernel_of_williams(variance: float, overlap: float) -> None:
-    r"""$\mathbb{E}\operatorname{erf}X\operatorname{erf}Y = \tfrac2\pi\arcsin\tfrac{2q\rho}{1+2q}$, also where it is almost a jump."""
+    r"""$\mathbb{E}\operatorname{erf}X\operatorname{erf}Y = \tfrac2\pi\arcsin\tfrac{2q\rho}{1+2q}$, also near a jump."""
     exact = 2 / math.pi * math.asin(2 * variance * overlap / (1 + 2 * variance))
     assert product_moment("erf", variance, overlap) == pytest.approx(exact, abs=ROUNDING)
+
+
+def test_activations_that_are_linear_between_kinks_are_known() -> None:
+    straight = {name for name, phi in NONLINEARITIES.items() if not bends(phi)}
+    pieces = {"abs", "hard_sigmoid", "hardshrink", "hardtanh", "identity", "leaky_relu", "linear", "relu", "relu6"}
+    assert straight == pieces | {"sign", "softshrink", "step"}
 
 
 def half_squared_difference_of_relu(gap: float) -> float:
@@ -90,7 +96,7 @@ def half_squared_difference_of_relu(gap: float) -> float:
 
 @pytest.mark.parametrize("exponent", [4, 8, 12, 16, 20, 24, 28, 32, 36, 40])
 def test_differences_keep_their_digits_near_overlap_one(exponent: int) -> None:
-    r"""A half squared difference of size $\varepsilon$ has relative error $10^{-16}/\sqrt\varepsilon$, not $10^{-16}/\varepsilon$."""
+    r"""A half squared difference of size $t$ has relative error $10^{-16}/\sqrt t$, not $10^{-16}/t$."""
     gap = 2.0**-exponent  # 1 - gap is a float
     phi = nonlinearity("relu")
     pairs = gaussian_pairs(1.0, 1 - gap, phi.kinks)
@@ -103,7 +109,7 @@ def test_differences_keep_their_digits_near_overlap_one(exponent: int) -> None:
 
 
 def test_smooth_differences_follow_their_series() -> None:
-    r"""$\tfrac12\mathbb{E}(\tanh X - \tanh Y)^2 = \varepsilon\,\mathbb{E}\phi'^2 - \tfrac12\varepsilon^2\,\mathbb{E}\phi''^2 + O(\varepsilon^3)$."""
+    r"""The half square is $t\,\mathbb{E}\phi'^2 - \tfrac12 t^2\,\mathbb{E}\phi''^2 + \dots$ at $\rho = 1 - t$."""
 
     def expectation(function: str, power: int) -> float:
         slopes = {

@@ -14,7 +14,8 @@ from orthoscope.theory.activations import NONLINEARITIES, Nonlinearity, nonlinea
 from orthoscope.theory.network.hyperparameters import NoTheory
 from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 
-CASES = [(1.0, 0.0), (0.3, 0.6), (1.2, -0.4), (1.0, 0.95)]
+Curve = Callable[[np.ndarray], np.ndarray]
+CASES = [(1.0, 0.0), (0.3, 0.6), (0.5, -0.4), (1.0, 0.95)]
 ROUNDING = 1e-11
 
 
@@ -67,8 +68,8 @@ def test_moments_are_their_closed_forms(name: str, variance: float, overlap: flo
     assert found.overlap == pytest.approx(1 - found.spread / found.square)
 
 
-def hermite_sums(function: Callable[[np.ndarray], np.ndarray], variance: float, overlap: float) -> tuple[float, float]:
-    r"""$\mathbb{E}\phi(X)^2$ and $\mathbb{E}\phi(X)\phi(Y)$ with $Y = \rho X + \sqrt{1-\rho^2}\,Z$ and 200 Gauss-Hermite nodes each."""
+def hermite_sums(function: Curve, variance: float, overlap: float) -> tuple[float, float]:
+    r"""$\mathbb{E}\phi(X)^2$ and $\mathbb{E}\phi(X)\phi(Y)$ for $Y = \rho X + \sqrt{1-\rho^2}\,Z$, 200 nodes each."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(200)
     weights = weights / math.sqrt(2 * math.pi)
     first = math.sqrt(variance) * nodes[:, None]
@@ -82,7 +83,7 @@ def hermite_sums(function: Callable[[np.ndarray], np.ndarray], variance: float, 
 
 @pytest.mark.parametrize(("variance", "overlap"), CASES[:3])
 def test_smooth_activations_agree_with_gauss_and_hermite(variance: float, overlap: float) -> None:
-    curve = {
+    curve: dict[str, tuple[Curve, Curve]] = {
         "tanh": (np.tanh, lambda x: 1 / np.cosh(x) ** 2),
         "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), lambda x: 0.25 / np.cosh(x / 2) ** 2),
         "softplus": (lambda x: np.logaddexp(0, x), lambda x: 1 / (1 + np.exp(-x))),
@@ -136,7 +137,7 @@ def test_noise_of_a_linear_layer_is_that_of_a_correlation(overlap: float) -> Non
     r"""$(1-\rho^2)^2$ with Gaussian weights, as for any sample correlation; none with a rotation."""
     linear = nonlinearity("identity")
     assert layer_moments(linear, 1.0, overlap).noise == pytest.approx((1 - overlap**2) ** 2, rel=ROUNDING)
-    assert layer_moments(linear, 1.0, overlap, rotation=True).noise == pytest.approx(0.0, abs=1e-20)
+    assert layer_moments(linear, 1.0, overlap, rotation=True).noise == pytest.approx(0.0, abs=1e-14)
 
 
 UNITS, DRAWS = 400, 2000
@@ -161,7 +162,7 @@ def cosines(phi: Nonlinearity, overlap: float, centred: bool, rotation: bool, se
 
 
 def misfit(sampled: Tensor, noise: float) -> float:
-    """By how many standard errors d·Var misses the prediction, a few /d of it forgiven: the order that theory leaves out."""
+    """By how many standard errors d·Var misses the prediction; 4/d of it, the order theory leaves out, is forgiven."""
     scaled = (sampled - sampled.mean()).square() * UNITS
     standard_error = scaled.std() / math.sqrt(len(scaled))
     return float(((scaled.mean() - noise).abs() - 4 / UNITS * noise).clamp_min(0) / standard_error)
@@ -181,6 +182,19 @@ def test_noise_is_the_variance_of_the_cosine(name: str, overlap: float, centred:
     assert float(sampled.mean()) == pytest.approx(
         moments.overlap, abs=4 * float(sampled.std()) / math.sqrt(DRAWS) + 2 / UNITS
     )
+
+
+@pytest.mark.parametrize("name", ["identity", "tanh", "relu"])
+def test_biases_are_noise_for_rotations_too(name: str) -> None:
+    """Half of the variance from a rotation of samples with overlap 0.2, half from a bias: 0.6 together."""
+    phi, overlap = nonlinearity(name), 0.2
+    first, second = pre_activations(overlap, rotation=True, seed=8)
+    bias = torch.randn(DRAWS, UNITS, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    first, second = (phi((values + bias) / math.sqrt(2)) for values in (first, second))
+    sampled = torch.cosine_similarity(first, second, dim=-1)
+    noises = [layer_moments(phi, 1.0, 0.6, rotation=True, bias_share=share).noise for share in (0.5, 0.0)]
+    assert misfit(sampled, noises[0]) < 4
+    assert misfit(sampled, noises[1]) > 5, "that a bias is no rotation is seen"
 
 
 @pytest.mark.parametrize("name", ["relu", "tanh", "gelu", "cube", "sign", "sigmoid"])

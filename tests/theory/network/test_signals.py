@@ -57,9 +57,17 @@ def test_deviations_are_multiplied_by_the_share_of_the_weights() -> None:
     assert after.difference_variance == pytest.approx(0.02 + 1 / 100)
 
 
-def test_rotations_add_no_noise() -> None:
-    found = linear(Signal(1.0, 0.3, 0.01, 0.02), LinearLaw(100, 2.0), rotation=True)
+def test_rotations_add_no_noise_but_that_of_their_bias(generator: torch.Generator) -> None:
+    before = Signal(1.0, 0.3, 0.01, 0.02)
+    found = linear(before, LinearLaw(100, 2.0), rotation=True)
     assert (found.noise, found.difference_noise) == (0.0, 0.0)
+    biased = linear(before, LinearLaw(UNITS, 0.8, 0.5), rotation=True)
+    columns = torch.linalg.qr(torch.randn(DRAWS, UNITS, 2, generator=generator, dtype=torch.float64)).Q
+    overlaps = torch.tensor([[1.0, 0.3], [0.3, 1.0]], dtype=torch.float64)
+    outputs = math.sqrt(0.8 * UNITS) * columns @ torch.linalg.cholesky(overlaps).mT
+    outputs = outputs + math.sqrt(0.5) * torch.randn(DRAWS, UNITS, 1, generator=generator, dtype=torch.float64)
+    assert_variance(torch.cosine_similarity(outputs[..., 0], outputs[..., 1], dim=1), biased.noise, 4 / UNITS)
+    assert biased.difference_noise == 0.0
 
 
 @pytest.mark.parametrize(
@@ -104,7 +112,7 @@ def test_skip_connections_add_up_spreads_and_noise(overlap: float, scale: float,
 
 
 def own_noise(overlap: float, after: float) -> float:
-    r"""$\operatorname{Var}(XY - \tfrac{r}{2}(X^2 + Y^2))$ of Gaussians of that overlap, $r$ the cosine afterwards: lengths vary too."""
+    r"""$\operatorname{Var}(XY - \tfrac{r}{2}(X^2 + Y^2))$ of Gaussians of that overlap, $r$ the cosine afterwards."""
     return (1 + overlap**2) - 4 * after * overlap + after**2 * (1 + overlap**2)
 
 

@@ -58,7 +58,7 @@ _QUADRATIC = Polynomial((0.4, 0.0, 0.6))
 
 def _quotients(kappa: Polynomial) -> list[float]:
     """b_k of κ(ρ) - 1 = (ρ - 1) Σ b_k ρ^k: what is left of the squares after k; and a last 0."""
-    return [sum(kappa.squares[k + 1 :]) for k in range(len(kappa.squares) + 1)]
+    return [sum(kappa.squares[k + 1 :], start=0.0) for k in range(len(kappa.squares) + 1)]
 
 
 def _expansion(kappa: Polynomial, overlap: float, shift: int) -> Comparison:

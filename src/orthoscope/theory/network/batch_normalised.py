@@ -14,7 +14,7 @@ from orthoscope.theory.gradient_growth import gradient_growth
 from orthoscope.theory.gram_dynamics import LARGEST_UNCENTRED, eigenvalue_ratio, pair_law, slope_if_linear
 from orthoscope.theory.network.difference_noise import difference_noise
 from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory, require_signal
-from orthoscope.theory.network.layer_moments import layer_moments
+from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 from orthoscope.theory.network.signals import Branch, Response, Signal
 from orthoscope.theory.sphere import PairLaw, stretched
 
@@ -45,13 +45,13 @@ def batch_normalised(network: Hyperparameters, lifted: Response, before: Signal,
     damping = math.sqrt(units / (units + 2)) if network.rotation else directions / (directions + 2)
     require_signal(found.square)
     overlap = max(0.0, found.overlap)
-    moments = layer_moments(phi, 1.0, overlap, rotation=network.rotation)
+    moments, difference = _around(phi, overlap, network.rotation)
     response = Response(
         Signal(found.square, 1 - found.spread / found.square, 0.0, 0.0, found.mean),
         slope=damping * moments.slope_product / moments.square,
         noise=damping * moments.noise,
         difference_slope=damping * moments.slope_product * (1 - overlap) / moments.spread,
-        difference_noise=damping * difference_noise(phi, 1.0, overlap, rotation=network.rotation),
+        difference_noise=damping * difference,
     )
     norm = lifted.of(before, units)._replace(mean_square=1.0, overlap=found.overlap)
     if centred:
@@ -61,15 +61,25 @@ def batch_normalised(network: Hyperparameters, lifted: Response, before: Signal,
 
 def require_stable(network: Hyperparameters, samples: int, depth: int) -> None:
     r"""Refuse depths at which samples no longer have one size: a deviation, $\sqrt{2/d}$ at first, has grown to 1."""
-    if network.norm != "batch" or network.residual_scale is not None or samples < 4:
+    covered = network.norm == "batch" and network.order == "norm-activation" and network.residual_scale is None
+    if not covered or samples < 4:
         return
-    rate = gram_response(network.activation, samples).sample_rate
+    try:
+        rate = gram_response(network.activation, samples).sample_rate
+    except ValueError as reason:
+        raise NoTheory(f"batch norm of {samples} samples: {reason}") from reason
     if rate > 1 and depth * math.log(rate) + 0.5 * math.log(2 / network.hidden.units) > 0:
         lasting = int(0.5 * math.log(network.hidden.units / 2) / math.log(rate))
         raise NoTheory(
             f"with batch norm of {samples} samples before {network.activation.name}, samples of one size are unstable: "
             f"after about {lasting} layers some outgrow the others, and theory ends"
         )
+
+
+@lru_cache(maxsize=32)
+def _around(phi: Nonlinearity, overlap: float, rotation: bool) -> tuple[LayerMoments, float]:
+    """Moments and noise of differences, once for all layers of one overlap."""
+    return layer_moments(phi, 1.0, overlap, rotation=rotation), difference_noise(phi, 1.0, overlap, rotation=rotation)
 
 
 @lru_cache(maxsize=32)

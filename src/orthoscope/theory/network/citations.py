@@ -1,5 +1,8 @@
 """Which statements a prediction for a network rests on."""
 
+from collections.abc import Callable
+from typing import Any
+
 from orthoscope.theory.gradient_growth import gradient_growth
 from orthoscope.theory.gram_dynamics import gram_fixed_point
 from orthoscope.theory.network.difference_noise import difference_noise
@@ -12,7 +15,7 @@ from orthoscope.theory.sources import Source, source_of
 
 def sources_of(network: Hyperparameters) -> tuple[Source, ...]:
     """Sources and hypotheses of what `propagate` says of this network."""
-    used = [propagate, layer_moments, difference_noise, spread_law]
+    used: list[Callable[..., Any]] = [propagate, layer_moments, difference_noise, spread_law]
     if network.norm.startswith("batch"):
         used += [gram_fixed_point, gradient_growth]
     return tuple(source_of(predictor) for predictor in used)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.network.gaussian_pairs import cut_points, gaussian_panels
+from orthoscope.theory.network.gaussian_pairs import bends, cut_points, gaussian_panels
 from orthoscope.theory.sources import source
 
 # Around a kink the conditional variance changes over one standard deviation of what is not shared.
@@ -32,7 +32,7 @@ def difference_noise(activation: Nonlinearity, variance: float, overlap: float, 
     if not 0 <= overlap < 1:
         raise ValueError(f"differences of samples need an overlap from 0 to 1, 1 excluded, got {overlap}")
     shared, own = math.sqrt(variance * overlap), math.sqrt(variance * (1 - overlap))
-    kinks = cut_points(variance, activation.kinks)
+    kinks = cut_points(variance, activation.kinks, bends(activation))
     near = ((kinks[:, None] + own * _STEPS) / shared).flatten() if shared > 0 else kinks[:0]
     common, weights = gaussian_panels(near)
     variances, covariances = _given(activation, shared * common, own, kinks)

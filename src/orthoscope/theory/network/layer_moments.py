@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.network.gaussian_pairs import REACH, Pairs, gaussian_pairs
+from orthoscope.theory.network.gaussian_pairs import REACH, Pairs, bends, gaussian_pairs
 from orthoscope.theory.network.hyperparameters import LostSignal, require_signal
 from orthoscope.theory.quadrature import standard_density
 from orthoscope.theory.sources import source
@@ -47,6 +47,7 @@ def layer_moments(
     *,
     centred: bool = False,
     rotation: bool = False,
+    bias_share: float = 0.0,
 ) -> LayerMoments:
     r"""Moments of $a = \phi(X), b = \phi(Y)$ (of $a - \mathbb{E}a, b - \mathbb{E}b$ if `centred`, as after layer norm).
 
@@ -56,10 +57,10 @@ def layer_moments(
     $$ \text{noise} = \mathbb{E} f^2 / (\mathbb{E} a^2)^2, \qquad
        f = ab - \tfrac{r}{2}(a^2 + b^2) = \tfrac{1-r}{2}(a^2 + b^2) - \tfrac12 (a - b)^2 $$
 
-    A `rotation` keeps lengths and angles of pre-activations exactly, so what $X^2 + Y^2$ and $XY$ explain of
-    $f$ is no noise then.
+    A `rotation` keeps lengths and angles of pre-activations exactly, but for a bias, which has the `bias_share` of
+    their variance; what is kept explains part of $f$, and that is no noise then.
     """
-    pairs = gaussian_pairs(variance, overlap, activation.kinks)
+    pairs = gaussian_pairs(variance, overlap, activation.kinks, bends=bends(activation))
     first, second = activation(pairs.first), activation(pairs.second)
     mean = pairs.mean(first)
     if centred:
@@ -71,15 +72,16 @@ def layer_moments(
     halved = (first - second).square() / 2
     spread = pairs.mean(halved)
     deviation = spread * (first.square() + second.square()) / 2 - halved
+    noise = pairs.mean(deviation.square())
     if rotation:
-        deviation = deviation - _explained(deviation, pairs)
+        noise = max(0.0, noise - _explained(deviation, pairs, variance, overlap, bias_share))
     return LayerMoments(
         mean=0.0 if centred else mean,
         square=square,
         spread=square * spread,
         slope_square=pairs.mean(activation.derivative(pairs.first).square()),
         slope_product=_slope_product(activation, pairs, square * halved, variance, overlap),
-        noise=pairs.mean(deviation.square()),
+        noise=noise,
     )
 
 
@@ -114,18 +116,22 @@ def _slope_product(
     return -pairs.mean(halved * ((u_square - 1) / along - (v_square - 1) / across)) / variance
 
 
-def _explained(values: Float[Tensor, " nodes"], pairs: Pairs) -> Float[Tensor, " nodes"]:
-    """The regression of the values on 1, X² + Y² and (X − Y)², which a rotation leaves as they are."""
-    columns = torch.stack(
-        [
-            torch.ones_like(values),
-            pairs.first.square() + pairs.second.square(),
-            (pairs.first - pairs.second).square(),
-        ],
-        -1,
-    )
-    # Columns of size 1: at an overlap near 1 the last one is small, not unimportant.
-    columns = columns / (pairs.weights @ columns.square()).sqrt().clamp_min(torch.finfo(values.dtype).tiny)
-    root = pairs.weights.sqrt()
-    fit = torch.linalg.lstsq(columns * root[:, None], (values * root)[:, None]).solution
-    return (columns @ fit).squeeze(-1)
+def _explained(
+    deviation: Float[Tensor, " nodes"], pairs: Pairs, variance: float, overlap: float, bias_share: float
+) -> float:
+    r"""The part of $\mathbb{E}f^2$ that a rotation keeps, with $\beta$ the share of the bias and $U, V$ as above:
+
+    $$ \tfrac12 (\mathbb{E} f V^2)^2 + \tfrac12 \Big(1 - \frac{2\beta}{1+\rho}\Big)^2 (\mathbb{E} f U^2)^2 $$
+
+    Mean squares of sums and differences of samples are kept. A bias hides in the sum: $1 - 2\beta/(1+\rho)$ is
+    the share of the weights in its variance, and the squared correlation of its square with what is kept.
+    """
+    along, across = 2 * (1 + overlap), 2 * (1 - overlap)
+    scale = math.sqrt(variance)
+    explained = 0.0
+    if across > _DEPENDENT:
+        explained += pairs.mean(deviation * ((pairs.first - pairs.second) / scale).square() / across) ** 2 / 2
+    if along > _DEPENDENT:
+        of_sums = pairs.mean(deviation * ((pairs.first + pairs.second) / scale).square() / along)
+        explained += ((1 - 4 * bias_share / along) * of_sums) ** 2 / 2
+    return explained

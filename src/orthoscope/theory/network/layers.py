@@ -74,7 +74,8 @@ def _activated(
 ) -> tuple[Response, LayerMoments]:
     """The response from the input of the linear layer to the activation, and the moments behind it."""
     variance, overlap = lifted.signal.mean_square, min(1.0, lifted.signal.overlap)
-    moments = layer_moments(activation, variance, overlap, centred=centred, rotation=rotation)
+    bias_share = 1 - lifted.slope
+    moments = layer_moments(activation, variance, overlap, centred=centred, rotation=rotation, bias_share=bias_share)
     signal = Signal(moments.square, moments.overlap, 0.0, 0.0, moments.mean)
     slope = lifted.slope * variance * moments.slope_product / moments.square
     if 1 - overlap < _ONE_DIRECTION or moments.spread <= 0:

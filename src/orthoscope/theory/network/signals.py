@@ -55,13 +55,19 @@ class Branch(NamedTuple):
 
 
 def linear(before: Signal, law: LinearLaw, rotation: bool) -> Response:
-    r"""$u = Wh + b$: mean square $\sigma_w^2 q + \sigma_b^2$; the bias, common to all samples, draws them together."""
+    r"""$u = Wh + b$: mean square $\sigma_w^2 q + \sigma_b^2$; the bias, common to all samples, draws them together.
+
+    With Gaussian weights the overlap $\rho'$ has noise $(1-\rho'^2)^2$. A rotation adds that of the bias alone, which
+    has the share $\beta$ of the mean square: $2(1-\rho')^2\beta(\beta + (1-\beta)(1+\rho))$.
+    """
     mean_square = law.weight_variance * before.mean_square + law.bias_variance
     require_signal(mean_square)
     share = law.weight_variance * before.mean_square / mean_square
     overlap = 1 - share * (1 - before.overlap)
-    noise, difference_noise = (0.0, 0.0) if rotation else ((1 - overlap**2) ** 2, 1.0)
-    return Response(Signal(mean_square, overlap, 0.0, 0.0), share, noise, 1.0, difference_noise)
+    noise = (1 - overlap**2) ** 2
+    if rotation:
+        noise = 2 * (1 - overlap) ** 2 * (1 - share) * (1 - share + share * (1 + before.overlap))
+    return Response(Signal(mean_square, overlap, 0.0, 0.0), share, noise, 1.0, 0.0 if rotation else 1.0)
 
 
 def skipped(before: Signal, branch: Response, scale: float) -> Response:

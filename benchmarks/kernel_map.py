@@ -1,0 +1,97 @@
+"""What a kernel map and a long trajectory cost, and the same maps by `dks`: values and times, alternating, medians.
+
+`dks` (DeepMind's deep kernel shaping, 0.1.2) calls the map of an activation its local C map, and integrates it in
+the plane with scipy, one overlap at a time; ours is found once, for all overlaps. Compared is a map at three
+overlaps, from nothing. Run it on a quiet machine: `make benchmark-theory` installs dks.
+"""
+
+import importlib
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+
+from orthoscope.theory.kernel_map import kernel_map
+
+ROUNDS = 7
+# Our name, theirs.
+NAMES = {
+    "tanh": "tanh",
+    "relu": "relu",
+    "gelu_tanh": "gelu",
+    "sigmoid": "sigmoid",
+    "softplus": "softplus",
+    "selu": "selu",
+}
+OVERLAPS = np.array([-0.9, 0.3, 0.9])
+PAIRS, DEPTH = 10_000, 500
+LIMITS = {"map": 0.020, "trajectory": 0.050}
+
+
+def alternating(first: Callable[[], object], second: Callable[[], object], rounds: int = ROUNDS) -> tuple[float, float]:
+    """Median seconds of both, taken in turns so that a slow spell of the machine hits both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds + 1):
+        for function, seconds in zip((first, second), times, strict=True):
+            start = time.perf_counter()
+            function()
+            seconds.append(time.perf_counter() - start)
+    return statistics.median(times[0][1:]), statistics.median(times[1][1:])
+
+
+def ours(name: str) -> np.ndarray:
+    """From nothing: the map is made anew."""
+    return kernel_map(name)(torch.from_numpy(OVERLAPS)).numpy()
+
+
+def theirs(name: str) -> np.ndarray:
+    """The local C map of dks at input variance 1, which is κ."""
+    getter = importlib.import_module("dks.base.activation_getter")
+    transform = importlib.import_module("dks.base.activation_transform")
+    function = getter.get_activation_function(NAMES[name])
+    return np.array([transform._calc_c_map(function, c=c) for c in OVERLAPS])
+
+
+def made_anew(name: str) -> float:
+    return kernel_map(name)(0.3)
+
+
+def report_costs() -> None:
+    starts = torch.rand(PAIRS, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2 - 1
+    for name in (*NAMES, "gelu"):
+        kappa = kernel_map(name)
+        kappa.trajectory(starts, 1)
+        made, followed = alternating(partial(made_anew, name), partial(kappa.trajectory, starts, DEPTH))
+        print(
+            f"{name:9s} map {made * 1e3:6.1f} ms (limit {LIMITS['map'] * 1e3:.0f} for gelu)   "
+            f"{DEPTH} layers of {PAIRS} pairs {followed * 1e3:6.1f} ms (limit {LIMITS['trajectory'] * 1e3:.0f})",
+            flush=True,
+        )
+
+
+def report_dks() -> None:
+    if importlib.util.find_spec("dks") is None:
+        print("dks is not installed, so nothing is compared: pip install -c constraints.txt .[peers]")
+        return
+    for name in NAMES:
+        difference = np.abs(ours(name) - theirs(name)).max()
+        mine, other = alternating(partial(ours, name), partial(theirs, name), rounds=1)
+        print(
+            f"{name:9s} {len(OVERLAPS)} overlaps: ours {mine * 1e3:7.1f} ms  dks {other * 1e3:9.1f} ms   "
+            f"ratio {other / mine:8.1f}x   largest difference {difference:.1e}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, median of {ROUNDS}")
+    report_costs()
+    report_dks()
+
+
+if __name__ == "__main__":
+    main()
