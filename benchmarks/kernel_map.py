@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from orthoscope.theory.kernel_map import kernel_map
+from orthoscope.theory.kernel.kernel_map import kernel_map
 
 ROUNDS = 7
 # Our name, theirs.

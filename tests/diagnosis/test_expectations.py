@@ -40,7 +40,7 @@ def close(expected: float, measured: list[float]) -> bool:
     return abs(mean(measured) - expected) < 4 * stdev(measured) / len(measured) ** 0.5 + 0.02
 
 
-@pytest.mark.parametrize("options", COVERED, ids=str)
+@pytest.mark.parametrize("options", COVERED, ids=lambda options: "-".join(options) or "relu")
 def test_every_fully_connected_network_is_measured_as_predicted(options: dict[str, object]) -> None:
     """On average over networks: the angles of one of finite width wander together."""
     inputs = batch(units=int(str(options.get("in_features", 200))))

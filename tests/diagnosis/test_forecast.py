@@ -66,6 +66,20 @@ def test_a_network_that_never_trains_says_so() -> None:
     assert forecast.summary.startswith("does not train: at depth 10 ")
 
 
+def test_a_network_whose_signals_overflow_is_sick_from_there_on() -> None:
+    forecast = predict("mlp(activation=cube, init=gaussian, weight_gain=2.0, depth=1..12)")
+    sick = forecast.first(Verdict.SICK)
+    assert sick is not None
+    assert [depth.depth for depth in forecast.depths] == list(range(1, 13))
+    last = forecast.depths[-1]
+    assert last.verdict is Verdict.SICK
+    assert math.isnan(last.expected.overlap)
+    assert last.findings[0].symptom == "explode"
+    assert "signals overflow at layer" in last.findings[0].reason
+    jsonschema.validate(json.loads(json.dumps(forecast.document(), allow_nan=False)), report.schema())
+    assert "signals overflow" in str(forecast) or "grow" in str(forecast)
+
+
 def test_the_document_is_valid_and_strict(tmp_path: Path) -> None:
     forecast = predict("mlp(activation=sigmoid, depth=1..40)")
     document = forecast.document()
@@ -108,7 +122,7 @@ def test_bad_input_gets_one_sentence(target: str, sentence: str) -> None:
 
 @pytest.mark.parametrize(("samples", "overlap"), [(1, 0.0), (0, 0.0), (8, 1.5), (8, -0.5)])
 def test_impossible_batches_are_refused(samples: int, overlap: float) -> None:
-    with pytest.raises(ValueError, match="at least 2|mean cosine"):
+    with pytest.raises(ValueError, match=r"at least 2|mean cosine"):
         predict("mlp(depth=3)", samples=samples, overlap=overlap)
 
 

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.batch_norm import gap_contraction, mean_squared_singular_values
-from orthoscope.theory.gram_spectrum import spectral_orthogonality_gap
-from orthoscope.theory.orthogonality_bounds import (
+from orthoscope.theory.chain.batch_norm import gap_contraction, mean_squared_singular_values
+from orthoscope.theory.chain.bounds import (
     average_instability_bound,
     expected_gap_bound,
     gap_bound_of_weakest,
@@ -18,7 +17,8 @@ from orthoscope.theory.orthogonality_bounds import (
     sharp_expected_gap_bound,
     weakest_gap_bound,
 )
-from orthoscope.theory.wasserstein import stationary_wasserstein, wasserstein_bound, wasserstein_to_gaussian
+from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
+from orthoscope.theory.chain.wasserstein import stationary_wasserstein, wasserstein_bound, wasserstein_to_gaussian
 from references.batch_norm_cases import gap_of_gram, mean_and_error, next_gram, random_spectra
 
 ROUNDING = 1e-12

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from orthoscope.linalg import haar
 from orthoscope.metrics import isometry, isometry_gap
-from orthoscope.theory.haar_batch_norm import (
+from orthoscope.theory.haar.batch_norm import (
     batch_norm_isometry_gain,
     expected_haar_gap,
     haar_contraction,
@@ -18,7 +18,7 @@ from orthoscope.theory.haar_batch_norm import (
     haar_variance_gap_bound,
     spectral_isometry_gap,
 )
-from orthoscope.theory.haar_gap_decay import isometry_gap_bound, near_isometry, next_gap_bound
+from orthoscope.theory.haar.gap_decay import isometry_gap_bound, near_isometry, next_gap_bound
 from references.haar_cases import (
     batch_norm,
     layer,

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.theory.convergence import Landmarks, contraction_rate, convergence_case, distance_bound
-from orthoscope.theory.kernel_map import kernel_map
+from orthoscope.theory.kernel.convergence import Landmarks, contraction_rate, convergence_case, distance_bound
+from orthoscope.theory.kernel.kernel_map import kernel_map
 
 CASES = 1200
 TERMS = 10

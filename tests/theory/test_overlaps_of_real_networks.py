@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.models import MLP
-from orthoscope.theory.kernel_map import kernel_map
+from orthoscope.theory.kernel.kernel_map import kernel_map
 
 WIDTH, DEPTH, SEEDS = 512, 10, 20
 STARTS = (-0.5, 0.3, 0.9)

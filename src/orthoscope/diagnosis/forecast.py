@@ -17,10 +17,21 @@ from orthoscope.diagnosis.expectations import Expected, expected_numbers
 from orthoscope.diagnosis.hyperparameters import mlp_hyperparameters
 from orthoscope.diagnosis.prediction_document import prediction_document
 from orthoscope.diagnosis.rules import RULES, conclude
-from orthoscope.findings import Finding, Prediction, State, Verdict
+from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 from orthoscope.models import TargetError
 from orthoscope.models.targets import BUILTIN, parse_call
-from orthoscope.theory import NoTheory, Propagation, Source, gaussian_inputs, long_run, propagate, sources_of
+from orthoscope.theory import (
+    Hyperparameters,
+    Inputs,
+    LostSignal,
+    NoTheory,
+    Propagation,
+    Source,
+    gaussian_inputs,
+    long_run,
+    propagate,
+    sources_of,
+)
 
 _LARGEST = torch.finfo(torch.float32).max
 _DEEPEST = 2000  # layers; propagating through more takes longer than anybody waits
@@ -111,17 +122,36 @@ def predict(
     features = arguments["width"] if arguments["in_features"] is None else arguments["in_features"]
     inputs = gaussian_inputs(samples, features, overlap)
     done = None if progress is None else lambda layers: progress(layers / depths[-1])
-    found = propagate(network, inputs, depths[-1], done)
+    found, lost = _propagated(network, inputs, depths[-1], done)
     return Forecast(
         name=target,
         samples=samples,
         width=network.hidden.units,
         overlap=overlap,
-        depths=tuple(_depth(found, depth) for depth in depths),
+        depths=tuple(_depth(found, depth) if depth <= len(found.layers) else _beyond(depth, lost) for depth in depths),
         limit=long_run(found),
         sources=sources_of(network),
         seconds=time.perf_counter() - start,
     )
+
+
+def _propagated(
+    network: Hyperparameters, inputs: Inputs, depth: int, progress: Callable[[int], None] | None
+) -> tuple[Propagation, str]:
+    """As far as signals stay within the range of floats, and what happens to them then."""
+    try:
+        return propagate(network, inputs, depth, progress), ""
+    except LostSignal as lost:
+        if lost.layers == 0:
+            raise
+        return propagate(network, inputs, lost.layers, progress), str(lost)
+
+
+def _beyond(depth: int, lost: str) -> Depth:
+    """A network deeper than its signals go: no number is left, and no doubt."""
+    symptom = Symptom.EXPLODE if "overflow" in lost else Symptom.COLLAPSE
+    finding = Finding("finite outputs", symptom, State.FOUND, lost, Verdict.SICK)
+    return Depth(depth, Expected(*[math.nan] * 6), math.nan, math.nan, (finding,))
 
 
 def _arguments(target: str) -> tuple[dict[str, Any], range]:

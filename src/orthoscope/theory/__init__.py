@@ -1,7 +1,7 @@
 """Theory: hyper-parameters to numbers, before anything is built; every function carries its source."""
 
 from orthoscope.theory.activations import Nonlinearity, nonlinearity
-from orthoscope.theory.batch_norm import (
+from orthoscope.theory.chain.batch_norm import (
     gap_contraction,
     gap_squared_after_layer,
     mean_squared_singular_values,
@@ -9,19 +9,31 @@ from orthoscope.theory.batch_norm import (
     stationary_gap_squared,
     stationary_log_gap,
 )
-from orthoscope.theory.convergence import (
-    contraction_rate,
-    convergence_case,
-    distance_bound,
-    normalised_rate,
-    slow_distance,
+from orthoscope.theory.chain.bounds import (
+    average_instability_bound,
+    expected_gap_bound,
+    gap_bound_of_weakest,
+    gram_variance,
+    mean_field_weakest_gap_bound,
+    sharp_expected_gap_bound,
+    weakest_gap_bound,
+)
+from orthoscope.theory.chain.gap_trajectory import gap_trajectory
+from orthoscope.theory.chain.iterative_orthogonalisation import iterative_gap, iterative_singular_values
+from orthoscope.theory.chain.lyapunov import collapse_rate, collapsed_gap, lyapunov_exponents
+from orthoscope.theory.chain.wasserstein import (
+    stationary_wasserstein,
+    wasserstein_bound,
+    wasserstein_bound_of_gap,
+    wasserstein_to_gaussian,
 )
 from orthoscope.theory.errata import Comparison, Erratum, errata
-from orthoscope.theory.finite_width_gram import finite_width_gram_error, linear_gram_error
-from orthoscope.theory.gap_trajectory import gap_trajectory
-from orthoscope.theory.gradient_growth import gradient_growth
-from orthoscope.theory.gram_dynamics import gram_condition, gram_fixed_point, gram_trajectory
-from orthoscope.theory.haar_batch_norm import (
+from orthoscope.theory.gram.dynamics import gram_condition, gram_fixed_point, gram_trajectory
+from orthoscope.theory.gram.finite_width import GramResponse, finite_width_gram_error, gram_response, linear_gram_error
+from orthoscope.theory.gram.gradient_growth import gradient_growth
+from orthoscope.theory.gram.isometry_floor import gaussian_isometry_gap, isometry_gap_floor
+from orthoscope.theory.gram.normalisation_isometry import gram_isometry, isometry_gain, isometry_gain_bound
+from orthoscope.theory.haar.batch_norm import (
     batch_norm_isometry_gain,
     expected_haar_gap,
     haar_contraction,
@@ -29,8 +41,8 @@ from orthoscope.theory.haar_batch_norm import (
     haar_isometry_gain,
     haar_variance_gap_bound,
 )
-from orthoscope.theory.haar_gap_decay import eigenvalue_radius, gap_decay_depth, isometry_gap_bound, next_gap_bound
-from orthoscope.theory.haar_gradient import (
+from orthoscope.theory.haar.gap_decay import eigenvalue_radius, gap_decay_depth, isometry_gap_bound, next_gap_bound
+from orthoscope.theory.haar.gradient import (
     batch_norm_jacobian_bound,
     batch_norm_log_jacobian_bound,
     drift_gradient_log_norm_bound,
@@ -39,16 +51,22 @@ from orthoscope.theory.haar_gradient import (
     second_phase_bound,
     smallest_eigenvalue_bound,
 )
-from orthoscope.theory.haar_moments import haar_moment
-from orthoscope.theory.hermite import hermite_coefficients, hermite_polynomials, hermite_table
-from orthoscope.theory.isometry_floor import gaussian_isometry_gap, isometry_gap_floor
-from orthoscope.theory.iterative_orthogonalisation import iterative_gap, iterative_singular_values
-from orthoscope.theory.kernel_map import KernelMap, kernel_map
-from orthoscope.theory.lyapunov import collapse_rate, collapsed_gap, lyapunov_exponents
+from orthoscope.theory.haar.moments import haar_moment
+from orthoscope.theory.haar.weingarten import weingarten
+from orthoscope.theory.kernel.convergence import (
+    contraction_rate,
+    convergence_case,
+    distance_bound,
+    normalised_rate,
+    slow_distance,
+)
+from orthoscope.theory.kernel.hermite import hermite_coefficients, hermite_polynomials, hermite_table
+from orthoscope.theory.kernel.kernel_map import KernelMap, kernel_map
 from orthoscope.theory.network import (
     Hyperparameters,
     Inputs,
     LinearLaw,
+    LostSignal,
     NoTheory,
     Propagation,
     Signal,
@@ -62,44 +80,29 @@ from orthoscope.theory.network import (
     spread_law,
     typical_spectrum,
 )
-from orthoscope.theory.normalisation_isometry import gram_isometry, isometry_gain, isometry_gain_bound
-from orthoscope.theory.normalised_residual_gradient import (
+from orthoscope.theory.residual.alignment import aligned_representations, equispacing_singular_values
+from orthoscope.theory.residual.normalised_gradient import (
     NormalisedResidualGradients,
     gradient_before_normalisation,
     normalised_residual_gradients,
     without_direction,
     without_mean,
 )
-from orthoscope.theory.orthogonality_bounds import (
-    average_instability_bound,
-    expected_gap_bound,
-    gap_bound_of_weakest,
-    gram_variance,
-    mean_field_weakest_gap_bound,
-    sharp_expected_gap_bound,
-    weakest_gap_bound,
-)
-from orthoscope.theory.residual import aligned_representations, equispacing_singular_values
+from orthoscope.theory.residual.trace_inequality import rotated_trace_supremum
+from orthoscope.theory.residual.unconstrained_jacobians import JacobiansOptimum, unconstrained_jacobians_optimum
 from orthoscope.theory.sources import BIBLIOGRAPHY, Source, source_of
-from orthoscope.theory.trace_inequality import rotated_trace_supremum
-from orthoscope.theory.unconstrained_jacobians import JacobiansOptimum, unconstrained_jacobians_optimum
-from orthoscope.theory.wasserstein import (
-    stationary_wasserstein,
-    wasserstein_bound,
-    wasserstein_bound_of_gap,
-    wasserstein_to_gaussian,
-)
-from orthoscope.theory.weingarten import weingarten
 
 __all__ = [
     "BIBLIOGRAPHY",
     "Comparison",
     "Erratum",
+    "GramResponse",
     "Hyperparameters",
     "Inputs",
     "JacobiansOptimum",
     "KernelMap",
     "LinearLaw",
+    "LostSignal",
     "NoTheory",
     "Nonlinearity",
     "NormalisedResidualGradients",
@@ -138,6 +141,7 @@ __all__ = [
     "gram_condition",
     "gram_fixed_point",
     "gram_isometry",
+    "gram_response",
     "gram_trajectory",
     "gram_variance",
     "haar_contraction",

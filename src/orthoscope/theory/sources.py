@@ -9,7 +9,8 @@ BIBLIOGRAPHY: dict[str, str] = {
     "lu2024": "Lu et al., The Orthogonality of Weight Vectors: the Secret Key to Normalization and Residual "
     "Connections (2024), appendix",
     "ju2025": "Ju, Orthogonality in Neural Networks: Weights and Gradients, slides, Uppsala University (2025)",
-    "li2023": "Li & Papyan, Residual Alignment: Uncovering the Mechanisms of Residual Networks (NeurIPS 2023), appendix",
+    "li2023": "Li & Papyan, Residual Alignment: Uncovering the Mechanisms of Residual Networks (NeurIPS 2023), "
+    "appendix",
     "daneshmand2021": "Daneshmand, Joudaki & Bach, Batch Normalization Orthogonalizes Representations in Deep "
     "Random Networks (NeurIPS 2021)",
     "joudaki2024": "Joudaki, On the theory of deep random neural networks, doctoral thesis (2024)",
@@ -18,7 +19,8 @@ BIBLIOGRAPHY: dict[str, str] = {
     "symplectic group (Comm. Math. Phys. 264, 2006)",
     "newman1986": "Newman, The distribution of Lyapunov exponents: exact results for random matrices "
     "(Comm. Math. Phys. 103, 1986)",
-    "poole2016": "Poole et al., Exponential expressivity in deep neural networks through transient chaos (NeurIPS 2016)",
+    "poole2016": "Poole et al., Exponential expressivity in deep neural networks through transient chaos "
+    "(NeurIPS 2016)",
     "schoenholz2017": "Schoenholz et al., Deep information propagation (ICLR 2017)",
     "yang2019": "Yang et al., A mean field theory of batch normalization (ICLR 2019)",
     "miranda1993": "Miranda & Thompson, A trace inequality with a subtracted term (Linear Algebra Appl. 185, 1993)",

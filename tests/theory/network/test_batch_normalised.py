@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from orthoscope.theory.activations import nonlinearity
-from orthoscope.theory.batch_norm import stationary_gap_squared
-from orthoscope.theory.gradient_growth import gradient_growth
-from orthoscope.theory.gram_dynamics import gram_fixed_point
+from orthoscope.theory.chain.batch_norm import stationary_gap_squared
+from orthoscope.theory.gram.dynamics import gram_fixed_point
+from orthoscope.theory.gram.gradient_growth import gradient_growth
 from orthoscope.theory.network import (
     Hyperparameters,
     Inputs,

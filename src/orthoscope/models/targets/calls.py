@@ -6,7 +6,6 @@ from typing import Any
 
 from orthoscope.models.targets.target import TargetError
 
-
 _RANGE = re.compile(r"(?<![\w.])(\d+\.\.\d+)(?![\w.])")
 
 

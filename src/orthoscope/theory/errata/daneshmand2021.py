@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.batch_norm import gap_contraction, mean_squared_singular_values, stationary_gap_squared
+from orthoscope.theory.chain.batch_norm import gap_contraction, mean_squared_singular_values, stationary_gap_squared
+from orthoscope.theory.chain.bounds import expected_gap_bound
+from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
+from orthoscope.theory.chain.wasserstein import wasserstein_bound, wasserstein_to_gaussian
 from orthoscope.theory.errata.batch_norm_chain import ERRORS, Spectrum, random_spectrum, spectrum
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.gram_spectrum import spectral_orthogonality_gap
-from orthoscope.theory.orthogonality_bounds import expected_gap_bound
-from orthoscope.theory.wasserstein import wasserstein_bound, wasserstein_to_gaussian
 
 ROUNDING = 1e-12
 # So wide that the chain is its mean field: its gap is then off by some √(n/d) = 1e-14.

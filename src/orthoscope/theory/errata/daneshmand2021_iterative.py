@@ -5,10 +5,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.linalg import haar
+from orthoscope.theory.chain.iterative_orthogonalisation import iterative_gap
+from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
 from orthoscope.theory.errata.batch_norm_chain import Spectrum, random_spectrum, spectrum
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.gram_spectrum import spectral_orthogonality_gap
-from orthoscope.theory.iterative_orthogonalisation import iterative_gap
 
 ROUNDING = 1e-12
 UNEQUAL = spectrum(0.8, 0.2)

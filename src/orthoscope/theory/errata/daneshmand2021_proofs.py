@@ -2,7 +2,8 @@
 
 import torch
 
-from orthoscope.theory.batch_norm import mean_squared_singular_values
+from orthoscope.theory.chain.batch_norm import mean_squared_singular_values
+from orthoscope.theory.chain.bounds import gram_variance
 from orthoscope.theory.errata.batch_norm_chain import (
     Spectrum,
     mean_at_most,
@@ -13,7 +14,6 @@ from orthoscope.theory.errata.batch_norm_chain import (
     unit_rows,
 )
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.orthogonality_bounds import gram_variance
 
 ROUNDING = 1e-12
 UNEQUAL = spectrum(0.8, 0.2)

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.linalg import singular_values
-from orthoscope.theory.haar_batch_norm import spectral_isometry_gap
+from orthoscope.theory.haar.batch_norm import spectral_isometry_gap
 
 Hidden = Float[Tensor, "*batch units samples"]
 

@@ -6,7 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.batch_norm import mean_squared_singular_values
+from orthoscope.theory.chain.batch_norm import mean_squared_singular_values
+from orthoscope.theory.chain.bounds import gram_variance
+from orthoscope.theory.chain.lyapunov import collapse_rate, collapsed_gap, lyapunov_exponents
 from orthoscope.theory.errata.batch_norm_chain import (
     ERRORS,
     Spectrum,
@@ -17,8 +19,6 @@ from orthoscope.theory.errata.batch_norm_chain import (
     spectrum,
 )
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.lyapunov import collapse_rate, collapsed_gap, lyapunov_exponents
-from orthoscope.theory.orthogonality_bounds import gram_variance
 
 EQUAL = spectrum(1.0, 1.0, 1.0, 1.0)
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from orthoscope.theory.activations import Nonlinearity, nonlinearity
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.finite_width_gram import one_layer_noise
-from orthoscope.theory.gram_dynamics import gram_fixed_point
-from orthoscope.theory.sphere import centred_pair
+from orthoscope.theory.gram.dynamics import gram_fixed_point
+from orthoscope.theory.gram.finite_width import one_layer_noise
+from orthoscope.theory.gram.sphere import centred_pair
 
 ROUNDING = 1e-9
 # A sampled mean is off by more than this many standard errors once in two million draws.

@@ -7,7 +7,7 @@ from torch import Tensor
 from orthoscope.linalg import haar
 from orthoscope.theory.errata.haar_layer import batch_norm, isometry_gap, random_input, spectrum, two_units
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.haar_batch_norm import expected_haar_gap, haar_gap_bound
+from orthoscope.theory.haar.batch_norm import expected_haar_gap, haar_gap_bound
 
 Matrix = Float[Tensor, "units samples"]
 

@@ -10,8 +10,8 @@ from torch.autograd.functional import jacobian
 from orthoscope.linalg import haar
 from orthoscope.theory.errata.haar_layer import batch_norm, isometry_gap, two_units
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.haar_gap_decay import gap_decay_depth, near_isometry
-from orthoscope.theory.haar_gradient import second_phase_bound
+from orthoscope.theory.haar.gap_decay import gap_decay_depth, near_isometry
+from orthoscope.theory.haar.gradient import second_phase_bound
 
 Matrix = Float[Tensor, "units samples"]
 

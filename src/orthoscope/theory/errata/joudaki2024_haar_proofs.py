@@ -9,10 +9,10 @@ from torch import Tensor
 from orthoscope.linalg import haar
 from orthoscope.theory.errata.haar_layer import batch_norm, isometry_gap, random_input, spectrum, two_units
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.haar_gap_decay import eigenvalue_radius, near_isometry
-from orthoscope.theory.haar_moments import haar_moment
-from orthoscope.theory.pairings import coset_type, pairings_of
-from orthoscope.theory.weingarten import weingarten
+from orthoscope.theory.haar.gap_decay import eigenvalue_radius, near_isometry
+from orthoscope.theory.haar.moments import haar_moment
+from orthoscope.theory.haar.pairings import coset_type, pairings_of
+from orthoscope.theory.haar.weingarten import weingarten
 
 Matrix = Float[Tensor, "units samples"]
 

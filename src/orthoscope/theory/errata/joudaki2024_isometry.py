@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.normalisation_isometry import gram_isometry, isometry_gain, isometry_gain_bound
+from orthoscope.theory.gram.normalisation_isometry import gram_isometry, isometry_gain, isometry_gain_bound
 
 Rows = Float[Tensor, "vectors entries"]
 

@@ -2,7 +2,6 @@
 
 import torch
 
-from orthoscope.theory.convergence import contraction_rate, convergence_case, normalised_rate
 from orthoscope.theory.errata.random_kernel_maps import (
     ROUNDING,
     Polynomial,
@@ -12,7 +11,8 @@ from orthoscope.theory.errata.random_kernel_maps import (
     random_repelling_map,
 )
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.kernel_map import kernel_map
+from orthoscope.theory.kernel.convergence import contraction_rate, convergence_case, normalised_rate
+from orthoscope.theory.kernel.kernel_map import kernel_map
 
 # ReLU before normalisation: κ(ρ) = E relu(X) relu(Y), so κ(1) = 1/2.
 _RELU_AT_ONE, _RELU_SLOPE_AT_ONE = 0.5, 0.5

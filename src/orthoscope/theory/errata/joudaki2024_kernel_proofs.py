@@ -6,8 +6,8 @@ import torch
 
 from orthoscope.theory.errata.random_kernel_maps import ROUNDING, Polynomial, draw, random_map, random_repelling_map
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.hermite import hermite_coefficients, hermite_polynomials
-from orthoscope.theory.kernel_map import kernel_map
+from orthoscope.theory.kernel.hermite import hermite_coefficients, hermite_polynomials
+from orthoscope.theory.kernel.kernel_map import kernel_map
 
 _TERMS = 200
 

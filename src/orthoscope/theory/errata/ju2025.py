@@ -6,7 +6,7 @@ from torch import Tensor
 
 from orthoscope.linalg import haar
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.trace_inequality import rotated_trace_supremum
+from orthoscope.theory.residual.trace_inequality import rotated_trace_supremum
 
 Square = Float[Tensor, "n n"]
 

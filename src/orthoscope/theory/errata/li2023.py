@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.residual import aligned_representations, equispacing_singular_values
+from orthoscope.theory.residual.alignment import aligned_representations, equispacing_singular_values
 
 Vector = Float[Tensor, "units"]
 

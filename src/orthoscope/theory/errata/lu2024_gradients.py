@@ -14,7 +14,7 @@ from orthoscope.theory.errata.tanh_network import (
     relative_error,
     tanh_slope,
 )
-from orthoscope.theory.normalised_residual_gradient import (
+from orthoscope.theory.residual.normalised_gradient import (
     NormalisedResidualGradients,
     gradient_before_normalisation,
     normalised_residual_gradients,

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from orthoscope.theory.errata.record import Comparison, Erratum
 from orthoscope.theory.errata.tanh_network import ACCURACY, cyclic_network, random_network, relative_error
-from orthoscope.theory.normalised_residual_gradient import without_mean
+from orthoscope.theory.residual.normalised_gradient import without_mean
 
 Vector = Float[Tensor, "units"]
 

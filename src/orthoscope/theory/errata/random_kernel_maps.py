@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from orthoscope.theory.convergence import Landmarks
+from orthoscope.theory.kernel.convergence import Landmarks
 
 ROUNDING = 1e-12
 TERMS = 8

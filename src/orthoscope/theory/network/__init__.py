@@ -1,7 +1,14 @@
 """A whole network, from its hyper-parameters to the signals and gradients at every layer."""
 
 from orthoscope.theory.network.citations import sources_of
-from orthoscope.theory.network.hyperparameters import Hyperparameters, Inputs, LinearLaw, NoTheory, gaussian_inputs
+from orthoscope.theory.network.hyperparameters import (
+    Hyperparameters,
+    Inputs,
+    LinearLaw,
+    LostSignal,
+    NoTheory,
+    gaussian_inputs,
+)
 from orthoscope.theory.network.layers import Layer
 from orthoscope.theory.network.long_run import long_run
 from orthoscope.theory.network.propagation import Propagation, propagate
@@ -19,6 +26,7 @@ __all__ = [
     "Inputs",
     "Layer",
     "LinearLaw",
+    "LostSignal",
     "NoTheory",
     "Propagation",
     "Signal",

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.batch_norm import mean_squared_singular_values
-from orthoscope.theory.finite_width_gram import gram_response
-from orthoscope.theory.gradient_growth import gradient_growth
-from orthoscope.theory.gram_dynamics import LARGEST_UNCENTRED, eigenvalue_ratio, pair_law, slope_if_linear
+from orthoscope.theory.chain.batch_norm import mean_squared_singular_values
+from orthoscope.theory.gram.dynamics import LARGEST_UNCENTRED, eigenvalue_ratio, pair_law, slope_if_linear
+from orthoscope.theory.gram.finite_width import gram_response
+from orthoscope.theory.gram.gradient_growth import gradient_growth
+from orthoscope.theory.gram.sphere import PairLaw, stretched
 from orthoscope.theory.network.difference_noise import difference_noise
 from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory, require_signal
 from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 from orthoscope.theory.network.signals import Branch, Response, Signal
-from orthoscope.theory.sphere import PairLaw, stretched
 
 
 class _Normalised(NamedTuple):

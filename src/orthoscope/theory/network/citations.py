@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from orthoscope.theory.gradient_growth import gradient_growth
-from orthoscope.theory.gram_dynamics import gram_fixed_point
+from orthoscope.theory.gram.dynamics import gram_fixed_point
+from orthoscope.theory.gram.gradient_growth import gradient_growth
 from orthoscope.theory.network.difference_noise import difference_noise
 from orthoscope.theory.network.hyperparameters import Hyperparameters
 from orthoscope.theory.network.layer_moments import layer_moments

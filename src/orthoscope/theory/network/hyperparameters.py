@@ -15,7 +15,11 @@ class NoTheory(ValueError):  # noqa: N818 - a reason, not an error
 
 
 class LostSignal(NoTheory):
-    """Raised where numbers leave the range of floats; at which layer is for the caller to add."""
+    """Raised where numbers leave the range of floats, after that many layers that are as good as any."""
+
+    def __init__(self, reason: str, layers: int = 0) -> None:
+        super().__init__(reason)
+        self.layers = layers
 
 
 def require_signal(mean_square: float) -> None:

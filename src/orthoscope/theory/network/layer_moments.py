@@ -91,8 +91,10 @@ def _require_in_reach(activation: Nonlinearity, variance: float, square: float) 
     edges = torch.tensor([-REACH, REACH], dtype=torch.float64)
     tails = activation(math.sqrt(variance) * edges).square() * standard_density(edges)
     if float(tails.max()) > _TAIL * square:
+        # Where the tails carry all, the size grows or shrinks beyond bounds from one layer to the next.
         raise LostSignal(
-            f"{activation.name} lives in the tails of a Gaussian of variance {variance:.3g}, out of reach,"
+            f"signals {'overflow' if variance > 1 else 'vanish'}, as {activation.name} of a Gaussian of variance "
+            f"{variance:.3g} is made by its tails,"
         )
 
 

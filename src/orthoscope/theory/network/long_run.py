@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator
 
 from orthoscope.findings import Prediction
-from orthoscope.theory.convergence import contraction_rate
-from orthoscope.theory.gram_dynamics import gram_fixed_point
-from orthoscope.theory.kernel_map import kernel_map
+from orthoscope.theory.gram.dynamics import gram_fixed_point
+from orthoscope.theory.kernel.convergence import contraction_rate
+from orthoscope.theory.kernel.kernel_map import kernel_map
 from orthoscope.theory.network.propagation import Propagation, propagate
 from orthoscope.theory.sources import Source, source_of
 

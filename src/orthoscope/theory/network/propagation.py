@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.theory.network.batch_normalised import require_stable
-from orthoscope.theory.network.hyperparameters import Hyperparameters, Inputs, LinearLaw, LostSignal, NoTheory
+from orthoscope.theory.network.hyperparameters import Hyperparameters, Inputs, LinearLaw, LostSignal
 from orthoscope.theory.network.layers import Layer, layer, log
 from orthoscope.theory.network.signals import Signal, linear
 from orthoscope.theory.sources import source
@@ -79,7 +79,7 @@ def propagate(
         head = None if network.last is None else _head(network, network.last, signal)
     except LostSignal as reason:
         place = f"layer {len(layers) + 1}" if len(layers) < depth else "the head"
-        raise NoTheory(f"{reason} at {place}") from reason
+        raise LostSignal(f"{reason} at {place}", len(layers)) from reason
     return Propagation(network, inputs, tuple(layers), head)
 
 

@@ -1,0 +1,1 @@
+"""The chain of daneshmand2021: linear layers and batch norm without centring, as a product of random matrices."""

@@ -1,0 +1,174 @@
+r"""Gram matrices of deep, wide networks with batch normalisation: the mean-field recursion and where it ends.
+
+A layer is $x \mapsto \phi(\mathrm{BN}(Wx))$ with Gaussian $W$. At infinite width the Gram matrix of a batch of $n$
+samples, $G = \tfrac1d \phi(\mathrm{BN}(h))^\top \phi(\mathrm{BN}(h))$ for $h$ of shape (width, samples), obeys
+
+$$ G_{\ell+1} = E_{h \sim \mathcal{N}(0, G_\ell)}\big[\phi(y)\,\phi(y)^\top\big], \qquad
+   y = \sqrt n\,\frac{h - \bar h}{\|h - \bar h\|} \text{ (centred)} \quad\text{or}\quad \sqrt n\,\frac{h}{\|h\|}. $$
+
+Batches start with one overlap for all pairs, so $G$ stays exchangeable: one number on the diagonal, one off it.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from scipy.optimize import brentq
+from torch import Tensor
+
+from orthoscope.theory.activations import Choice, Nonlinearity, nonlinearity
+from orthoscope.theory.gram.sphere import PairLaw, centred_pair, require_batch, stretched, uncentred_pair
+from orthoscope.theory.sources import source
+
+Gram = Float[Tensor, "batch batch"]
+
+# Without centring, three integrals are a table of some 1e6 nodes at a batch of 32.
+LARGEST_UNCENTRED = 32
+
+
+@source(
+    "yang2019",
+    "fixed points of batch normalisation; joudaki2024, (3.2) and (3.3) (corrected)",
+    assumes="infinite width, Gaussian weights, no bias, samples of one length and one overlap",
+)
+def gram_fixed_point(activation: Choice, batch: int, *, gain: int | float = 1.0, centred: bool = True) -> Gram:
+    r"""The Gram matrix $G_*$ that depth leads to: $G_* = E[\phi(y)\phi(y)^\top]$, $h \sim \mathcal{N}(0, G_*)$.
+
+    Centred, as `nn.BatchNorm1d` is: $y$ is uniform on a sphere of $\mathbf{1}^\perp$ whatever exchangeable $G$ came
+    before, so $G_*$ is reached in one layer, with diagonal $E\phi(y_1)^2$ and $E\phi(y_1)\phi(y_2)$ off it. Linear:
+    $G_* = \tfrac{n}{n-1}(I - \tfrac1n\mathbf{1}\mathbf{1}^\top)$, singular; not centred, linear: $I$. Whether samples
+    that differ a little are led there too is what `gram_response` tells.
+    """
+    return _matrix(batch, *fixed_point_entries(nonlinearity(activation, gain), batch, centred))
+
+
+@source(
+    "joudaki2024",
+    "equation (3.3)",
+    assumes="infinite width, Gaussian weights, no bias, samples of one length and one overlap",
+)
+def gram_trajectory(
+    activation: Choice,
+    batch: int,
+    *,
+    overlap: int | float = 0.5,
+    depth: int = 20,
+    gain: int | float = 1.0,
+    centred: bool = True,
+) -> Float[Tensor, "layers batch batch"]:
+    r"""$G_0, \dots, G_L$ of the recursion $G_{\ell+1} = E_{h \sim \mathcal{N}(0, G_\ell)}[\phi(y)\phi(y)^\top]$.
+
+    $G_0$ has ones on the diagonal and `overlap` off it, between $-1/(n-1)$ and 1.
+    """
+    phi = nonlinearity(activation, gain)
+    require_batch(batch, 2)
+    _require_overlap(overlap, batch)
+    if depth < 0:
+        raise ValueError(f"depth is {depth}, but must be at least 0")
+    layer = _Layer(phi, batch, centred)
+    entries = [(1.0, float(overlap))]
+    for _ in range(depth):
+        diagonal, off = entries[-1]
+        entries.append(layer.entries(off / diagonal))
+    return torch.stack([_matrix(batch, *pair) for pair in entries])
+
+
+@source(
+    "orthoscope",
+    "eigenvalues of the fixed point",
+    assumes="infinite width, Gaussian weights, no bias, samples of one length and one overlap",
+)
+def gram_condition(activation: Choice, batch: int, *, gain: int | float = 1.0, centred: bool = True) -> float:
+    r"""$\kappa(G_*)$, largest over smallest eigenvalue of the fixed point; infinite for linear and centred.
+
+    The eigenvalues are $a + (n-1)b$ along $\mathbf{1}$ and $a - b$ across it, $a$ and $b$ the two entries of $G_*$.
+    """
+    diagonal, off = fixed_point_entries(nonlinearity(activation, gain), batch, centred)
+    eigenvalues = (diagonal + (batch - 1) * off, diagonal - off)
+    smallest = min(eigenvalues)
+    rounding = batch * torch.finfo(torch.float64).eps * max(eigenvalues)
+    return max(eigenvalues) / smallest if smallest > rounding else math.inf
+
+
+def fixed_point_entries(phi: Nonlinearity, batch: int, centred: bool) -> tuple[float, float]:
+    """The two entries of the fixed point: on and off the diagonal."""
+    require_batch(batch, 2)
+    slope = slope_if_linear(phi)
+    if slope is not None:
+        return (slope**2, -(slope**2) / (batch - 1)) if centred else (slope**2, 0.0)
+    layer = _Layer(phi, batch, centred)
+    if centred:
+        return layer.entries(0.0)
+
+    def drift(overlap: float) -> float:
+        diagonal, off = layer.entries(overlap)
+        return off / diagonal - overlap
+
+    # Depth takes overlaps away from both ends, where the samples are dependent.
+    least, most = 0.0, 0.5
+    while drift(least) < 0:
+        least = (least - 1 / (batch - 1)) / 2
+    while drift(most) > 0:
+        most = (1 + 3 * most) / 4
+    return layer.entries(float(brentq(drift, least, most, xtol=1e-14)))
+
+
+def slope_if_linear(phi: Nonlinearity) -> float | None:
+    r"""$c$ if $\phi(x) = cx$ with $c \ne 0$, else nothing."""
+    points = torch.linspace(-20, 20, 81, dtype=torch.float64)
+    slope = float(phi(torch.ones(1, dtype=torch.float64)))
+    return slope if slope and torch.allclose(phi(points), slope * points, rtol=1e-14, atol=0) else None
+
+
+def contrast(phi: Nonlinearity, law: PairLaw) -> float:
+    r"""$\kappa_{11} - \kappa_{12} = \tfrac12 E(\phi(y_1) - \phi(y_2))^2$: the energy in which samples differ."""
+    found = law.average((phi(law.first) - phi(law.second)).square()) / 2
+    if not found > 0:
+        raise ValueError(
+            f"activation {phi.name} is constant on all that batch normalisation gives it: samples are lost"
+        )
+    return found
+
+
+class _Layer:
+    """One layer as a map from the overlap of its inputs to the two entries of the Gram of its outputs."""
+
+    def __init__(self, phi: Nonlinearity, batch: int, centred: bool) -> None:
+        self.batch, self.centred = batch, centred
+        self.law = pair_law(phi, batch, centred)
+        first, second = phi(self.law.first), phi(self.law.second)
+        self.squares, self.products = first.square(), first * second
+
+    def entries(self, overlap: float) -> tuple[float, float]:
+        law = self.law if self.centred else stretched(self.law, self.batch, eigenvalue_ratio(overlap, self.batch))
+        diagonal = law.average(self.squares)
+        if not diagonal > 0:
+            raise ValueError(
+                "the activation is 0 on everything that batch normalisation gives it: no Gram matrix is left"
+            )
+        return diagonal, law.average(self.products)
+
+
+def pair_law(phi: Nonlinearity, batch: int, centred: bool) -> PairLaw:
+    """The law of normalised samples of no overlap, split at the kinks of the activation."""
+    if not centred and batch > LARGEST_UNCENTRED:
+        raise ValueError(
+            f"batch is {batch}: without centring, activations that are not linear are served up to {LARGEST_UNCENTRED}"
+        )
+    return centred_pair(batch, phi.kinks) if centred else uncentred_pair(batch, phi.kinks)
+
+
+def eigenvalue_ratio(overlap: float, batch: int) -> float:
+    r"""$(1 + (n-1)\rho)/(1-\rho)$: the eigenvalue of the Gram along $\mathbf{1}$ over those across it."""
+    return (1 + (batch - 1) * overlap) / (1 - overlap)
+
+
+def _matrix(batch: int, diagonal: float, off: float) -> Gram:
+    return torch.full((batch, batch), off, dtype=torch.float64).fill_diagonal_(diagonal)
+
+
+def _require_overlap(overlap: int | float, batch: int) -> None:
+    if not -1 / (batch - 1) < overlap < 1:
+        raise ValueError(
+            f"overlap is {overlap}, but {batch} samples can have one overlap between -1/{batch - 1} and 1 only"
+        )

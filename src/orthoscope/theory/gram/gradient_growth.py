@@ -1,0 +1,113 @@
+r"""How fast gradients grow toward the input in a deep, wide network with batch normalisation, for any activation.
+
+Backward through one layer $x' = \phi(y)$, $y = \mathrm{BN}(h)$, $h = Wx$, one unit's gradient over the $n$ samples of
+the batch goes from $g'$ to $\sqrt n/\|h\| \cdot Q_y D g'$ (centred: $\|h - \bar h\|$), with
+$D = \operatorname{diag}\phi'(y)$, and $Q_y$ projects on what batch normalisation can see, the complement of $y$
+(centred: and of $\mathbf{1}$). Then $W^\top$ mixes the units. With the gradient independent of $h$, as in the limit of
+infinite width, the covariance $K$ of the gradient over samples obeys
+
+$$ K = E\Big[\frac{n}{\|h\|^2}\, Q_y D K' D Q_y\Big], \qquad h \sim \mathcal{N}(0, G_*), $$
+
+a linear map of exchangeable matrices whose largest eigenvalue $\chi$ is the growth of the squared gradient per layer.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from orthoscope.theory.activations import Choice, Nonlinearity, nonlinearity
+from orthoscope.theory.gram.dynamics import contrast, eigenvalue_ratio, fixed_point_entries, pair_law, slope_if_linear
+from orthoscope.theory.gram.sphere import stretched
+from orthoscope.theory.sources import source
+
+JUMP = 1e-6  # a change of the activation over 2e-9 that no slope explains
+
+
+@source(
+    "orthoscope",
+    "gradient growth with batch normalisation; n → ∞: yang2019",
+    assumes="infinite width, Gaussian weights, no bias, deep, at the Gram fixed point (stable: gram_response), "
+    "gradient independent of the forward weights",
+)
+def gradient_growth(
+    batch: int, *, centred: bool = True, activation: Choice = "identity", gain: int | float = 1.0
+) -> float:
+    r"""Growth of $\log\|\nabla W\|$ per layer toward the input, $\tfrac12\log\chi$.
+
+    Linear: $\chi = \frac{n-2}{n-3}$ centred, $\frac{n-1}{n-2}$ not. Any activation: `centred_multiplier` or
+    `uncentred_multiplier`. Infinite, and refused, for $n \le 3$ centred and $n \le 2$ not: the norm that
+    divides the gradient is then too often close to 0.
+    """
+    least = 4 if centred else 3
+    if isinstance(batch, bool) or batch < least:
+        raise ValueError(
+            f"batch is {batch}, but the mean squared gradient is infinite below {least} samples "
+            f"with batch normalisation {'that centres' if centred else 'without centring'}"
+        )
+    phi = nonlinearity(activation, gain)
+    if slope_if_linear(phi) is not None:
+        return 0.5 * math.log((batch - least + 2) / (batch - least + 1))
+    _require_no_jump(phi)
+    multiplier = centred_multiplier(phi, batch) if centred else uncentred_multiplier(phi, batch)
+    return 0.5 * math.log(multiplier)
+
+
+def centred_multiplier(phi: Nonlinearity, batch: int) -> float:
+    r"""$\chi$ with centring: shifts are invisible, so $K \propto P$ stays, the projection on $\mathbf{1}^\perp$.
+
+    $\|h - \bar h\|^2$ is $\kappa_{11} - \kappa_{12}$ times a $\chi^2_{n-1}$, independent of $y$, with
+    $\kappa_{11} = E\phi(y_1)^2$ and $\kappa_{12} = E\phi(y_1)\phi(y_2)$, so with $Q_y = P - \tfrac1n yy^\top$
+
+    $$ \chi = \frac{n}{(n-3)(n-1)(\kappa_{11}-\kappa_{12})}\, E\operatorname{tr}[Q_y D P D Q_y], $$
+
+    and, with $f_i = \phi'(y_i)$, the trace is
+    $(n-2) E f_1^2 - E y_1^2 f_1^2 + \tfrac1n\big(E f_1^2 + E y_1^2 f_1^2 + (n-1) E[(1 + y_1 y_2) f_1 f_2]\big)$.
+    """
+    law = pair_law(phi, batch, centred=True)
+    slopes, other_slopes = phi.derivative(law.first), phi.derivative(law.second)
+    alone = law.average(slopes.square())
+    weighted = law.average((law.first * slopes).square())
+    pairs = law.average((1 + law.first * law.second) * slopes * other_slopes)
+    trace = (batch - 2) * alone - weighted + (alone + weighted + (batch - 1) * pairs) / batch
+    return batch * trace / ((batch - 3) * (batch - 1) * contrast(phi, law))
+
+
+def uncentred_multiplier(phi: Nonlinearity, batch: int) -> float:
+    r"""$\chi$ without centring: the largest eigenvalue of the map on $K' = pI + q\mathbf{1}\mathbf{1}^\top$.
+
+    Given the direction of $h$, $E[n/\|h\|^2 \mid y] = y^\top G_*^{-1} y/(n-2)$, which depends on $\bar y$ only.
+    With $Q_y = I - \tfrac1n yy^\top$, $f_i = \phi'(y_i)$ and $z_i = 1 - \bar y y_i$, a matrix $K$ is found from its
+    trace and its sum,
+
+    $$ \operatorname{tr} Q_yDDQ_y = \sum_i f_i^2\big(1 - \tfrac1n y_i^2\big), \qquad
+       \operatorname{tr} Q_y ff^\top Q_y = \sum_i f_i^2 - \tfrac1n\big(\sum_i y_i f_i\big)^2, $$
+    $$ \mathbf{1}^\top Q_yDDQ_y\mathbf{1} = \sum_i f_i^2 z_i^2, \qquad
+       \mathbf{1}^\top Q_y ff^\top Q_y\mathbf{1} = \big(\sum_i f_i z_i\big)^2. $$
+    """
+    diagonal, off = fixed_point_entries(phi, batch, centred=False)
+    along, across = diagonal + (batch - 1) * off, diagonal - off
+    law = stretched(pair_law(phi, batch, centred=False), batch, eigenvalue_ratio(off / diagonal, batch))
+    shrink = batch * ((1 - law.mean.square()) / across + law.mean.square() / along) / (batch - 2)
+    y, other_y, f, other_f = law.first, law.second, phi.derivative(law.first), phi.derivative(law.second)
+    z, other_z = 1 - law.mean * y, 1 - law.mean * other_y
+
+    def total(own: Tensor, cross: Tensor | float = 0.0) -> float:
+        """Sum over samples, and over pairs of different ones, of functions of one and of two."""
+        return law.average(shrink * (batch * own + batch * (batch - 1) * cross))
+
+    trace_of_identity = total(f.square() * (1 - y.square() / batch))
+    trace_of_ones = total(f.square() * (1 - y.square() / batch), -y * f * other_y * other_f / batch)
+    sum_of_identity = total((f * z).square())
+    sum_of_ones = total((f * z).square(), f * z * other_f * other_z)
+    # K = pI + q11ᵀ has trace n(p + q) and sum n(p + nq).
+    images = torch.tensor([[trace_of_identity, trace_of_ones], [sum_of_identity, sum_of_ones]], dtype=torch.float64)
+    basis = torch.tensor([[batch, batch], [batch, batch**2]], dtype=torch.float64)
+    return float(torch.linalg.eigvals(torch.linalg.solve(basis, images)).real.max())
+
+
+def _require_no_jump(phi: Nonlinearity) -> None:
+    kinks = torch.tensor(phi.kinks, dtype=torch.float64)
+    jumps = kinks[(phi(kinks + 1e-9) - phi(kinks - 1e-9)).abs() > JUMP]
+    if len(jumps):
+        raise ValueError(f"activation {phi.name} jumps at {jumps[0]:g}: there the gradient is not defined")

@@ -1,0 +1,82 @@
+r"""The isometry gap that finite width leaves: of one Gaussian layer, and deep in a network with layer normalisation."""
+
+import math
+
+import torch
+from scipy.special import digamma
+
+from orthoscope.theory.activations import Choice, Nonlinearity, nonlinearity
+from orthoscope.theory.gram.sphere import DEVIATIONS, pieces, require_batch
+from orthoscope.theory.sources import source
+
+# A rate this close to 1 is that of a linear activation, up to the error of its quadrature.
+LINEAR = 1e-12
+
+
+@source(
+    "orthoscope",
+    "mean log-determinant of a Wishart matrix",
+    assumes="Gaussian weights, samples orthogonal and of one length before the layer, no more samples than units",
+)
+def gaussian_isometry_gap(batch: int, width: int) -> float:
+    r"""Mean isometry gap of $n$ isometric samples after a Gaussian layer of $d$ units; $\Psi$ is the digamma function.
+
+    $$ E\psi = \Psi\big(\tfrac{nd}{2}\big) - \log n - \frac1n \sum_{i=1}^n \Psi\big(\tfrac{d-i+1}{2}\big)
+             = \frac{(n-1)(n+2)}{2nd} + O(d^{-2}) $$
+    """
+    _require_units(batch, width, least=1)
+    log_determinant = sum(float(digamma((width - i) / 2)) for i in range(batch))
+    return float(digamma(batch * width / 2)) - math.log(batch) - log_determinant / batch
+
+
+@source(
+    "orthoscope",
+    "linear response of overlaps at 0",
+    assumes="deep, wide (batch well below width), weights of variance 1/width, no bias, layer normalisation after the "
+    "activation: the mean-field overlap is then 0; first order in 1/width",
+)
+def isometry_gap_floor(batch: int, width: int, *, activation: Choice = "relu", gain: int | float = 1.0) -> float:
+    r"""Mean isometry gap deep in a network with layer normalisation after the activation, $\frac{n-1}{2d(1-\mu^2)}$.
+
+    Normalised samples have equal lengths, so the gap is half the sum of the $n-1$ squared overlaps of a sample; a layer
+    multiplies an overlap by $\mu$, the `overlap_rate`, and adds a noise of variance $1/d$.
+    Too small where $\mu$ is close to 1 (a smooth activation at a small gain) unless $d(1-\mu^2)$ is well above $n$.
+    """
+    _require_units(batch, width, least=2)
+    rate = overlap_rate(activation, gain=gain)
+    if 1 - rate < LINEAR:
+        raise ValueError("a linear network has no floor: overlaps of layer-normalised samples wander without return")
+    return (batch - 1) / (2 * width * (1 - rate**2))
+
+
+@source(
+    "joudaki2024",
+    "equation (5.15) (corrected)",
+    assumes="infinite width, weights of variance 1/width, no bias, layer normalisation after the activation",
+)
+def overlap_rate(activation: Choice, *, gain: int | float = 1.0) -> float:
+    r"""What a layer multiplies small overlaps by, $\mu = \kappa'(0)/(\kappa(1)-\kappa(0))$; 1 if linear.
+
+    $$ \mu = \frac{(E\,x\phi(x))^2}{E\big(\phi(x) - E\phi(x)\big)^2}, \qquad x \sim \mathcal{N}(0, 1) $$
+    """
+    phi = nonlinearity(activation, gain)
+    points, weights = _gaussian(phi)
+    values = phi(points)
+    mean = float(weights @ values)
+    spread = float(weights @ (values - mean).square())
+    if spread <= torch.finfo(torch.float64).eps * mean**2:
+        raise ValueError("a constant activation leaves nothing to normalise")
+    return min(1.0, float(weights @ (points * values)) ** 2 / spread)
+
+
+def _gaussian(phi: Nonlinearity) -> tuple[torch.Tensor, torch.Tensor]:
+    edges = torch.linspace(-DEVIATIONS, DEVIATIONS, 14, dtype=torch.float64)
+    kinks = torch.tensor(phi.kinks, dtype=torch.float64).clamp(-DEVIATIONS, DEVIATIONS)
+    points, weights = pieces(torch.cat([edges, kinks]))
+    return points, weights * torch.exp(-points.square() / 2) / math.sqrt(2 * math.pi)
+
+
+def _require_units(batch: int, width: int, least: int) -> None:
+    require_batch(batch, least)
+    if width < batch:
+        raise ValueError(f"{batch} samples in {width} units are dependent: the isometry gap is infinite")

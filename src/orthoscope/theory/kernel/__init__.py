@@ -1,0 +1,1 @@
+"""Kernel maps: what one wide layer does to the overlap of two samples, where that leads and how fast."""
