@@ -19,6 +19,9 @@ from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 from orthoscope.theory.network.signals import Branch, Response, Signal
 
 
+FEWEST = 4  # samples of which the return of a deviation is known
+
+
 class _Normalised(NamedTuple):
     """Overlap after the norm; mean, size and half the squared difference after the activation."""
 
@@ -31,9 +34,9 @@ class _Normalised(NamedTuple):
 def batch_normalised(network: Hyperparameters, lifted: Response, before: Signal, samples: int) -> Branch:
     r"""Mean, size and overlap after $\phi \circ \mathrm{BN}$, exact in wide layers; what goes on around them is not.
 
-    Deviations of the angles from their mean are multiplied by $m/(m+2)$ times what the activation does to them,
-    $m = n - 1$ if centred and $n$ if not, and so is the noise of a finite width: exact for a linear activation,
-    to leading order in $1/n$ for others. Rotations of as many samples as units $d$ multiply them by
+    Deviations of the angles from their mean return at the rate of `gram_response` if centred; otherwise they are
+    multiplied by $m/(m+2)$ times what the activation does to them, $m = n$. So is the noise of a finite width, with
+    $m = n - 1$ if centred: exact for a linear activation, to leading order in $1/n$ for others. Rotations of as many samples as units $d$ multiply them by
     $\sqrt{d/(d+2)}$, and add no noise but that of the activation. Centring turns the angles between samples
     into those between differences.
     """
@@ -46,11 +49,14 @@ def batch_normalised(network: Hyperparameters, lifted: Response, before: Signal,
     require_signal(found.square)
     overlap = max(0.0, found.overlap)
     moments, difference = _around(phi, overlap, network.rotation)
+    rate = damping * moments.slope_product * (1 - overlap) / moments.spread
+    if centred and not network.rotation and samples >= FEWEST:
+        rate = _pair_rate(phi, samples)
     response = Response(
         Signal(found.square, 1 - found.spread / found.square, 0.0, 0.0, found.mean),
-        slope=damping * moments.slope_product / moments.square,
+        slope=rate * moments.spread / (moments.square * (1 - overlap)),
         noise=damping * moments.noise,
-        difference_slope=damping * moments.slope_product * (1 - overlap) / moments.spread,
+        difference_slope=rate,
         difference_noise=damping * difference,
     )
     norm = lifted.of(before, units)._replace(mean_square=1.0, overlap=found.overlap)
@@ -62,7 +68,7 @@ def batch_normalised(network: Hyperparameters, lifted: Response, before: Signal,
 def require_stable(network: Hyperparameters, samples: int, depth: int) -> None:
     r"""Refuse depths at which samples no longer have one size: a deviation, $\sqrt{2/d}$ at first, has grown to 1."""
     covered = network.norm == "batch" and network.order == "norm-activation" and network.residual_scale is None
-    if not covered or samples < 4:
+    if not covered or samples < FEWEST:
         return
     try:
         rate = gram_response(network.activation, samples).sample_rate
@@ -74,6 +80,11 @@ def require_stable(network: Hyperparameters, samples: int, depth: int) -> None:
             f"with batch norm of {samples} samples before {network.activation.name}, samples of one size are unstable: "
             f"after about {lasting} layers some outgrow the others, and theory ends"
         )
+
+
+@lru_cache(maxsize=32)
+def _pair_rate(phi: Nonlinearity, samples: int) -> float:
+    return gram_response(phi, samples).pair_rate
 
 
 @lru_cache(maxsize=32)

@@ -12,7 +12,7 @@ from orthoscope.theory.activations import Nonlinearity
 from orthoscope.theory.quadrature import legendre_nodes, standard_density
 
 REACH = 9.0  # beyond 9 standard deviations a Gaussian holds 2e-19
-_PANELS = 8  # of 24 nodes each: exact to rounding for what varies on the scale of a standard deviation
+_PANELS = 5  # of 24 nodes each: exact to rounding for what varies on the scale of a standard deviation
 # Where the standard deviation is larger, the panels are cut around 0, where activations vary on the scale of 1.
 _LARGE_DEVIATION = 3.0
 _AROUND_ZERO = (0.0, 4.0, 30.0)
