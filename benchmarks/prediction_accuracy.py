@@ -1,6 +1,6 @@
 """Predicted beside measured: the end of networks of `orthoscope.models`, mean over seeds with its standard error.
 
-python benchmarks/prediction_accuracy.py            # the table of docs/theory.md, about two minutes
+python benchmarks/prediction_accuracy.py            # the table of docs/theory.md, about a minute
 """
 
 import statistics
@@ -12,7 +12,7 @@ from orthoscope import diagnose
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.models import resolve
 
-SEEDS = 10
+SEEDS, WIDTH = 10, 256
 NETWORKS: tuple[tuple[str, int], ...] = (  # target, samples
     ("mlp(depth=30, width=256, activation=relu)", 64),
     ("mlp(depth=30, width=256, activation=relu, init=orthogonal, weight_gain=1.4142135)", 64),
@@ -39,20 +39,24 @@ def diagnosed(target: str, samples: int, seed: int) -> Diagnosis:
 
 
 def main() -> None:
-    print(f"{SEEDS} seeds; predicted | measured ± standard error, at the last hidden layer")
-    print(f"{'network':92s} {'overlap':>24s} {'gap':>22s} {'rank':>20s} {'isometry gap':>20s} {'slope':>24s}")
+    print(f"{SEEDS} seeds; predicted / measured ± standard error, at the last hidden layer\n")
+    print("| network | overlap | gap | rank | isometry gap | slope |")
+    print("|---|---|---|---|---|---|")
     for target, samples in NETWORKS:
         diagnoses = [diagnosed(target, samples, seed) for seed in range(SEEDS)]
-        last = [[row for row in diagnosis.layers if row.units == 256][-1] for diagnosis in diagnoses]
+        last = [[row for row in diagnosis.layers if row.units == WIDTH][-1] for diagnosis in diagnoses]
         expected = [diagnosis.expected.of(row) for diagnosis, row in zip(diagnoses, last, strict=True)]
         columns = [
-            _column(lambda row: row.overlap, expected, last, 4),
+            _column(lambda row: row.overlap, expected, last, 3),
             _column(lambda row: row.gap, expected, last, 3),
             _column(lambda row: row.effective_rank, expected, last, 1),
             _column(lambda row: row.isometry_gap, expected, last, 2),
-            _cell([d.expected_slope for d in diagnoses], [d.slope for d in diagnoses], 4),
+            _cell([d.expected_slope for d in diagnoses], [d.slope for d in diagnoses], 3),
         ]
-        print(f"{target:92s} " + " ".join(columns), flush=True)
+        print(
+            f"| {target.removeprefix('mlp(').removesuffix(')')}, n={samples} | " + " | ".join(columns) + " |",
+            flush=True,
+        )
 
 
 def _column(number: Callable[[object], float], expected: list[object], measured: list[object], digits: int) -> str:
@@ -61,7 +65,9 @@ def _column(number: Callable[[object], float], expected: list[object], measured:
 
 def _cell(predicted: list[float], measured: list[float], digits: int) -> str:
     error = statistics.stdev(measured) / len(measured) ** 0.5
-    return f"{statistics.mean(predicted):.{digits}f} | {statistics.mean(measured):.{digits}f} ± {error:.{digits}f}"
+    # Rounded first, so that nothing reads -0.000.
+    numbers = [round(statistics.mean(values), digits) + 0.0 for values in (predicted, measured)]
+    return f"{numbers[0]:.{digits}f} / {numbers[1]:.{digits}f} ± {error:.{digits}f}"
 
 
 if __name__ == "__main__":

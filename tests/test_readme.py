@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from orthoscope import theory
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
@@ -37,6 +39,7 @@ def test_the_python_of_the_theory_page_runs_and_gives_what_it_says() -> None:
     kernel = names["kernel"]
     assert round(kernel.fixed_point, 4) == 0.7604  # type: ignore[attr-defined]
     assert kernel.case == 4  # type: ignore[attr-defined]
+    assert f"lists {len(theory.errata)} statements" in (ROOT / "docs/theory.md").read_text()
 
 
 COMMANDS = [

@@ -72,7 +72,7 @@ def initial_arguments(model: nn.Module) -> Mapping[str, Any]:
 
 
 def _require_drawn(what: str, values: torch.Tensor, variance: float) -> None:
-    realised = values.detach().double().square().mean().item()
+    realised = torch.linalg.vector_norm(values.detach(), dtype=torch.float32).item() ** 2 / values.numel()
     if abs(realised - variance) > variance * (_STANDARD_ERRORS * (2 / values.numel()) ** 0.5 + _ROUNDING):
         raise NoTheory(
             f"{what} are not as they are drawn: mean square {realised:.3g} instead of {variance:.3g}; "
