@@ -165,7 +165,7 @@ def _rate_at_random(generator: torch.Generator) -> Comparison:
 
 ERRATA: tuple[Erratum, ...] = (
     Erratum(
-        key="joudaki2024-lemma-C.13",
+        key="joudaki2024-lemma-c.13",
         source="joudaki2024",
         where="Lemma C.13, equation (C.84)",
         printed="If X ∈ ℝ^{d×d} is the input to a BN layer, log ‖J_BN(X)‖_op ≤ dψ(X) + 1",
@@ -177,7 +177,7 @@ ERRATA: tuple[Erratum, ...] = (
         corrected_at_random=_trace_at_random,
     ),
     Erratum(
-        key="joudaki2024-equation-C.111",
+        key="joudaki2024-equation-c.111",
         source="joudaki2024",
         where="proof of Lemma C.15, equations (C.110) and (C.111)",
         printed="√(dψ(X_S)) Σ_{k=0}^L (1 − 1/(32d⁴))^k ≤ 32 d^4.5 ψ(X_0)^0.5 (1 − e^{−L/(32d⁴)})",
@@ -189,7 +189,7 @@ ERRATA: tuple[Erratum, ...] = (
         corrected_at_random=_sum_at_random,
     ),
     Erratum(
-        key="joudaki2024-equation-C.113",
+        key="joudaki2024-equation-c.113",
         source="joudaki2024",
         where="proof of Lemma C.14, equation (C.113)",
         printed="Pr{S ≥ ℓ} ≤ exp(−ℓ/max(2d², 32d³ψ(X⁰))) 16dψ(X⁰)",
@@ -201,7 +201,7 @@ ERRATA: tuple[Erratum, ...] = (
         corrected_at_random=_tail_at_random,
     ),
     Erratum(
-        key="joudaki2024-corollary-C.19",
+        key="joudaki2024-corollary-c.19",
         source="joudaki2024",
         where="Corollary C.19, and I_{d²} in Lemma C.18, equation (C.131)",
         printed="The J_f(x) has the eigenvalue 1/‖x‖ with multiplicity d² − 1 and 0 with multiplicity 1.",
@@ -213,7 +213,7 @@ ERRATA: tuple[Erratum, ...] = (
         corrected_at_random=_multiplicity_at_random,
     ),
     Erratum(
-        key="joudaki2024-equation-C.155",
+        key="joudaki2024-equation-c.155",
         source="joudaki2024",
         where="section C.5, equation (C.155)",
         printed="rate of explosion: R(ℓ, α_ℓ) = (log ‖∇W_ℓ L‖ − log ‖∇W_{ℓ−10} L‖)/10",

@@ -120,7 +120,7 @@ def _root_at_random(generator: torch.Generator) -> Comparison:
 
 ERRATA: tuple[Erratum, ...] = (
     Erratum(
-        key="joudaki2024-equation-C.25",
+        key="joudaki2024-equation-c.25",
         source="joudaki2024",
         where="equation (C.25)",
         printed="∫ r_{i1 j1} r_{i2 j2} … r_{i2d j2d} dμ(O(n)) = Σ_{σ∈M_2d} Σ_{τ∈M_2n} Δ_σ(i) Δ_σ(j) Wg(σ⁻¹τ)",
@@ -132,7 +132,7 @@ ERRATA: tuple[Erratum, ...] = (
         corrected_at_random=_pairings_at_random,
     ),
     Erratum(
-        key="joudaki2024-lemma-C.8",
+        key="joudaki2024-lemma-c.8",
         source="joudaki2024",
         where="Lemma C.8",
         printed="If ψ(X) ≤ c/(16d), then eigenvalues of XᵀX are within [1 − c, 1 + c].",
@@ -144,7 +144,7 @@ ERRATA: tuple[Erratum, ...] = (
         corrected_at_random=_radius_at_random,
     ),
     Erratum(
-        key="joudaki2024-equation-C.54",
+        key="joudaki2024-equation-c.54",
         source="joudaki2024",
         where="proof of Lemma C.9, below equation (C.54)",
         printed="log(1+x) ≤ x − (6+x)/(6+4x) when x ≥ −1",
@@ -156,7 +156,7 @@ ERRATA: tuple[Erratum, ...] = (
         corrected_at_random=_logarithm_at_random,
     ),
     Erratum(
-        key="joudaki2024-equation-C.55",
+        key="joudaki2024-equation-c.55",
         source="joudaki2024",
         where="proof of Lemma C.9, below equation (C.55)",
         printed="3ε² − (6+4ε)/16 ≤ 0; solve the quadratic equation and obtain (1−√74)/24 ≤ ε ≤ (1+√74)/24",
