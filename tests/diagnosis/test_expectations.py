@@ -1,6 +1,8 @@
 """Theory beside the measurement: made from arguments and batch alone, silent where it has nothing to say."""
 
+import copy
 import math
+import pickle
 from statistics import mean, stdev
 
 import pytest
@@ -93,23 +95,62 @@ def test_other_networks_have_no_prediction() -> None:
     assert "not Sequential" in reason_for(nn.Sequential(nn.Linear(200, 20), nn.ReLU()), batch())
 
 
-def test_changed_weights_have_no_prediction() -> None:
-    trained = mlp()
+def trained() -> MLP:
+    model, inputs = mlp(), batch()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(20):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(model(inputs), torch.arange(len(inputs)) % 10).backward()
+        optimiser.step()
+    return model
+
+
+def test_trained_and_changed_weights_have_no_prediction() -> None:
+    scaled, shifted, broken = mlp(), mlp(bias=True), mlp()
     with torch.no_grad():
-        trained.layers[3].linear.weight.mul_(1.5)
-    assert reason_for(trained, batch()).startswith("the weights of layers.3.linear are not as they are drawn")
-    shifted = mlp(bias=True)
-    with torch.no_grad():
+        scaled.layers[3].linear.weight.mul_(1.01)
         shifted.head.bias.fill_(0.1)
-    assert reason_for(shifted, batch()).startswith("the biases of head are not as they are drawn")
+        broken.layers[2].linear.weight.fill_(math.nan)
+    for model in (trained(), scaled, shifted, broken):
+        assert reason_for(model, batch()).startswith("its weights are no longer as they were drawn")
+
+
+def test_changed_modules_have_no_prediction() -> None:
+    class Doubled(MLP):
+        def forward(self, inputs: Tensor) -> Tensor:
+            return 2 * super().forward(inputs)
+
+    doubled = Doubled(width=200, depth=8, generator=torch.Generator().manual_seed(0))
+    assert "not Doubled" in reason_for(doubled, batch())
+    cut, dropped, tied, swapped, hooked = mlp(), mlp(), mlp(), mlp(), mlp()
+    cut.layers = cut.layers[:3]
+    dropped.layers.insert(2, nn.Dropout(0.5))
+    tied.layers[3] = tied.layers[2]
+    swapped.layers[1].activation = nn.Tanh()
+    for model in (cut, dropped, swapped):
+        assert reason_for(model, batch()) == "its modules are not those it was made with"
+    assert reason_for(tied, batch()).startswith("its weights are no longer as they were drawn")
+    hooked.layers[1].register_forward_hook(lambda module, inputs, output: 100 * output)
+    assert "forward hook" in reason_for(hooked, batch())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_a_network_of_another_precision_is_still_predicted(dtype: torch.dtype) -> None:
+    diagnosis = diagnose(mlp(depth=3).to(dtype), batch().to(dtype))
+    assert diagnosis.expected.reason == ""
+
+
+def test_a_network_is_copied_pickled_and_saved_with_its_origin() -> None:
+    model = mlp(depth=3)
+    for copy_of in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert diagnose(copy_of, batch()).expected.reason == ""
+    assert not any("drawn" in key or "arguments" in key for key in model.state_dict())
 
 
 def test_what_theory_does_not_cover_is_said() -> None:
     assert "running" in reason_for(mlp(norm="batch"), batch(), batch_statistics=False)
     assert "after the activation" in reason_for(mlp(norm="batch", order="activation-norm"), batch())
-    assert "nobody to be compared with" in reason_for(mlp(), batch(samples=1)) or "no angles" in reason_for(
-        mlp(), batch(samples=1)
-    )
+    assert "no angles" in reason_for(mlp(), batch(samples=1))
 
     def scheme(layer: nn.Linear, gain: float, generator: torch.Generator | None) -> None:
         nn.init.eye_(layer.weight)

@@ -165,6 +165,7 @@ def prediction(
         "at_risk_from": at_risk_from,
         "sick_from": sick_from,
         "depths": depths,
+        "not_checked": [{"check": "sample rank", "reason": "more samples than units"}],
         "limit": [{"name": "overlap", "value": 0.76, "unit": "mean cosine", **STATEMENT}],
         "sources": [dict(STATEMENT)],
         "seconds": 0.1,

@@ -5,18 +5,15 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
-import torch
-
 from orthoscope import report
-from orthoscope.diagnosis.evidence import Evidence, fitted_slope, rank_share
 from orthoscope.diagnosis.expectations import Expected, expected_numbers
+from orthoscope.diagnosis.forecast_rules import Prospect
 from orthoscope.diagnosis.hyperparameters import mlp_hyperparameters
 from orthoscope.diagnosis.prediction_document import prediction_document
-from orthoscope.diagnosis.rules import RULES, conclude
 from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 from orthoscope.models import TargetError
 from orthoscope.models.targets import BUILTIN, parse_call
@@ -33,7 +30,6 @@ from orthoscope.theory import (
     sources_of,
 )
 
-_LARGEST = torch.finfo(torch.float32).max
 _DEEPEST = 2000  # layers; propagating through more takes longer than anybody waits
 
 
@@ -80,13 +76,26 @@ class Forecast:
         """One sentence: how deep it trains, and what ends it."""
         first = self.first(Verdict.AT_RISK)
         last = self.depths[-1].depth
+        unchecked = self._unchecked_in_words()
+        if first is None and unchecked:
+            return f"nothing found at any depth asked for, up to {last}{unchecked}"
         if first is None:
             return f"trains at every depth asked for, up to {last}"
         reason = next(finding.reason for finding in first.findings if finding.state is State.FOUND)
         sick = self.first(Verdict.SICK)
         beyond = "" if sick is None else f"; sick from depth {sick.depth}"
         deepest = "does not train" if self.deepest is None else f"trains up to depth {self.deepest}"
-        return f"{deepest}: at depth {first.depth} {reason}{beyond}"
+        return f"{deepest}: at depth {first.depth} {reason}{beyond}{unchecked}"
+
+    @property
+    def not_checked(self) -> tuple[Finding, ...]:
+        """The checks that theory has no number for, with the reason: silence must not read as health."""
+        return tuple(f for f in self.depths[-1].findings if f.state is State.NOT_CHECKED)
+
+    def _unchecked_in_words(self) -> str:
+        reasons = dict.fromkeys(finding.reason for finding in self.not_checked)
+        checks = ", ".join(finding.check for finding in self.not_checked)
+        return f" (not checked: {checks}; {'; '.join(reasons)})" if checks else ""
 
     def document(self) -> dict[str, Any]:
         """Everything as plain data, in the versioned schema."""
@@ -128,7 +137,7 @@ def predict(
         samples=samples,
         width=network.hidden.units,
         overlap=overlap,
-        depths=tuple(_depth(found, depth) if depth <= len(found.layers) else _beyond(depth, lost) for depth in depths),
+        depths=tuple(_depths(found, depths, lost)),
         limit=long_run(found),
         sources=sources_of(network),
         seconds=time.perf_counter() - start,
@@ -144,12 +153,25 @@ def _propagated(
     except LostSignal as lost:
         if lost.layers == 0:
             raise
-        return propagate(network, inputs, lost.layers, progress), str(lost)
+        # They may be lost in the head alone, so the layers are followed without it.
+        return propagate(replace(network, last=None), inputs, lost.layers), str(lost)
+
+
+def _depths(found: Propagation, wanted: range, lost: str) -> Iterator[Depth]:
+    samples, units = found.inputs.samples, found.network.hidden.units
+    layers = [expected_numbers(layer.output, samples, units) for layer in found.layers]
+    for depth in wanted:
+        if depth > len(layers) or (lost and depth == len(layers)):
+            yield _beyond(depth, lost)
+            continue
+        prospect = Prospect(layers[:depth], found.log_gradients(depth), min(samples, units))
+        deviation = math.sqrt(min(1.0, found.layers[depth - 1].output.overlap_variance))
+        yield Depth(depth, layers[depth - 1], deviation, prospect.growth, tuple(prospect.findings()))
 
 
 def _beyond(depth: int, lost: str) -> Depth:
     """A network deeper than its signals go: no number is left, and no doubt."""
-    symptom = Symptom.EXPLODE if "overflow" in lost else Symptom.COLLAPSE
+    symptom = Symptom.COLLAPSE if "vanish" in lost else Symptom.EXPLODE
     finding = Finding("finite outputs", symptom, State.FOUND, lost, Verdict.SICK)
     return Depth(depth, Expected(*[math.nan] * 6), math.nan, math.nan, (finding,))
 
@@ -167,55 +189,12 @@ def _arguments(target: str) -> tuple[dict[str, Any], range]:
         if argument not in accepted:
             raise TargetError(f"{name} has no argument {argument!r}: choose from {', '.join(accepted)}")
     arguments = accepted | given
-    return arguments, _depths(arguments["depth"])
+    return arguments, _range(arguments["depth"])
 
 
-def _depths(given: Any) -> range:
+def _range(given: Any) -> range:
     match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", str(given))
     first, last = (1, 0) if match is None else (int(match[1]) if match[2] else 1, int(match[2] or match[1]))
     if not 1 <= first <= last <= _DEEPEST:
         raise TargetError(f"depth is {given!r}: give a whole number, or a range such as 1..500, up to {_DEEPEST}")
     return range(first, last + 1)
-
-
-def _depth(found: Propagation, depth: int) -> Depth:
-    layer, units, samples = found.layers[depth - 1], found.network.hidden.units, found.inputs.samples
-    norms = found.log_gradients(depth)
-    expected = expected_numbers(layer.output, samples, units, norms[0])
-    growth = _growth(norms)
-    return Depth(
-        depth=depth,
-        expected=expected,
-        overlap_deviation=math.sqrt(min(1.0, layer.output.overlap_variance)),
-        gradient_growth=growth,
-        findings=tuple(_findings(found, depth, expected, norms, growth)),
-    )
-
-
-def _growth(norms: list[float]) -> float:
-    """As the diagnosis has it: along the line fitted through all weight layers."""
-    slope = fitted_slope(norms)
-    return norms[0] - norms[-1] if math.isnan(slope) else slope * (len(norms) - 1)
-
-
-def _findings(
-    found: Propagation, depth: int, expected: Expected, norms: list[float], growth: float
-) -> Iterator[Finding]:
-    """The rules that predicted numbers can speak to, in the order of the table."""
-    share = rank_share(expected.effective_rank, min(found.inputs.samples, found.network.hidden.units))
-    overflows = sum(layer.output.mean_square**0.5 > _LARGEST for layer in found.layers[:depth])
-    values = {
-        "finite outputs": float(overflows),
-        "sample angles": 1 - expected.overlap,
-        "sample rank": math.nan if share is None else share,
-        "gradient growth": growth,
-        "gradient decay": growth,
-        "largest gradient": max(norms) - norms[-1],
-        "smallest gradient": min(norms) - norms[-1],
-    }
-    for rule in RULES:
-        value = values.get(rule.check, math.nan)
-        # Gradients end at the first layer, samples at the last.
-        place = "layer 1" if "gradient" in rule.check else f"layer {depth}"
-        if not math.isnan(value):
-            yield conclude(rule, Evidence(value, lambda limit, place=place: place))  # type: ignore[misc]

@@ -26,6 +26,7 @@ def prediction_document(forecast: "Forecast") -> dict[str, Any]:
         "at_risk_from": None if at_risk is None else at_risk.depth,
         "sick_from": None if sick is None else sick.depth,
         "depths": [_depth(depth) for depth in forecast.depths],
+        "not_checked": [{"check": f.check, "reason": f.reason} for f in forecast.not_checked],
         "limit": [{**asdict(prediction), "value": finite(prediction.value)} for prediction in forecast.limit],
         "sources": source_rows(forecast.sources),
         "seconds": forecast.seconds,

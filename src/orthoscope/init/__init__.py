@@ -7,7 +7,7 @@ from orthoscope.init.normal import normal_
 from orthoscope.init.orthogonal import orthogonal_
 from orthoscope.init.schemes import SCHEMES, Scheme, initialise_
 from orthoscope.init.torch_default import torch_default_
-from orthoscope.init.variance import bias_variance, weight_variance
+from orthoscope.init.variance import bias_variance, weight_sample, weight_variance
 from orthoscope.init.xavier import xavier_
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "normal_",
     "orthogonal_",
     "torch_default_",
+    "weight_sample",
     "weight_variance",
     "xavier_",
 ]

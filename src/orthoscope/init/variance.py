@@ -1,8 +1,13 @@
-"""The variance a scheme gives to the entries of a weight: what theory needs to know of it."""
+"""What theory needs to know of weights: the variance a scheme gives them, and whether they are still as drawn."""
 
 from collections.abc import Callable
 
+from torch import nn
+
 from orthoscope.init.normal import TRANSFORMER_STD
+from orthoscope.init.schemes import weight_layers
+
+_ENTRIES = 8  # of every weight and bias; training moves all of them
 
 # At gain 1, from fan in and fan out; the docstring of each scheme has the law.
 _VARIANCES: dict[str, Callable[[int, int], float]] = {
@@ -25,3 +30,14 @@ def weight_variance(scheme: str, fan_in: int, fan_out: int, gain: float = 1.0) -
 def bias_variance(scheme: str, fan_in: int) -> float:
     """The variance of a bias: zero, but for PyTorch's own scheme, which draws it as the weights."""
     return weight_variance(scheme, fan_in, fan_in) if scheme == "torch" else 0.0
+
+
+def weight_sample(model: nn.Module) -> tuple[float, ...]:
+    """A few entries of every weight and bias, spread over it, as numbers; none of a model without values."""
+    found: list[float] = []
+    for _, layer in weight_layers(model):
+        for values in (layer.weight, layer.bias):
+            if values is not None and not values.is_meta:
+                flat = values.detach().flatten()
+                found += flat[:: max(1, len(flat) // _ENTRIES)].tolist()
+    return tuple(found)

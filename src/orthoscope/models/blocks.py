@@ -83,7 +83,7 @@ def block(
     return nn.Sequential(parts)
 
 
-def require_positive(**sizes: int) -> None:
+def require_positive(**sizes: object) -> None:
     """A size that is not a whole number of at least 1 is the user's mistake."""
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:

@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from orthoscope.init import Scheme, initialise_
+from orthoscope.init import Scheme, initialise_, weight_sample
 from orthoscope.models.activations import Activation
 from orthoscope.models.blocks import ResidualBlock, block, linear, require_positive
 from orthoscope.models.normalisations import vector_norm
+from orthoscope.models.structure import structure
 
 
 class MLP(nn.Module):
@@ -43,7 +44,7 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         self.in_features = width if in_features is None else in_features
-        # What theory needs to know: the predictions of a diagnosis are made from these alone.
+        # Predictions are made from these alone; a scheme of the user's own has no name that theory knows.
         self.arguments: dict[str, Any] = {
             "depth": depth,
             "width": width,
@@ -54,7 +55,7 @@ class MLP(nn.Module):
             "order": order,
             "residual": residual,
             "residual_scale": residual_scale,
-            "init": init,
+            "init": init if isinstance(init, str) else None,
             "gain": gain,
             "weight_gain": weight_gain,
             "bias": bias,
@@ -72,6 +73,9 @@ class MLP(nn.Module):
         initialise_(self, init, weight_gain, generator)
         if bias_std:
             self._draw_biases(bias_std, generator)
+        # Theory is of the network as it was made: these tell later whether it still is.
+        self.made_of = structure(self)
+        self.drawn = weight_sample(self)
 
     def _draw_biases(self, std: float, generator: torch.Generator | None) -> None:
         biases = [parameter for name, parameter in self.named_parameters() if name.endswith("bias")]

@@ -76,9 +76,16 @@ def _checks(document: Document) -> str:
             f'<tr><td class="check">{safe(check)}<small>{safe(first["symptom"])}</small></td>'
             f"<td>{safe(first['reason'])}</td>{begins}</tr>"
         )
-    if not rows:
-        return '<h3>What ends it</h3><p class="quiet">No check finds anything at any depth asked for.</p>'
-    return f"<h3>What ends it</h3>{table(('check', 'result where it begins', 'at risk from', 'sick from'), rows)}"
+    unchecked = "".join(
+        f'<p class="quiet">Not checked: {safe(row["check"])}, as {safe(row["reason"])}.</p>'
+        for row in document["not_checked"]
+    )
+    found_rows = (
+        table(("check", "result where it begins", "at risk from", "sick from"), rows)
+        if rows
+        else '<p class="quiet">No check finds anything at any depth asked for.</p>'
+    )
+    return f"<h3>What ends it</h3>{found_rows}{unchecked}"
 
 
 def _depths(document: Document) -> str:

@@ -27,6 +27,10 @@ def prediction_terminal(document: Document) -> RenderableType:
         _facts(document),
         Padding(DepthTable(document), (1, 0)),
         _Picture(document),
+        *(
+            labelled("not checked", Text(printable(f"{row['check']}: {row['reason']}")))
+            for row in document["not_checked"]
+        ),
         *(labelled("limit", Text(_limit(limit))) for limit in document["limit"]),
         *(labelled("says", Text(printable(f"{row['source']}: {row['assumes']}"))) for row in document["sources"]),
     )

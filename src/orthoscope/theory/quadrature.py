@@ -28,6 +28,8 @@ _TO_COEFFICIENTS = (
 )
 _TAIL = 3  # the last coefficients, which must vanish
 _ROUNDING = 5e-14  # noise of the transform; what such a tail does to E φ² is its square
+_SCALES = 40  # down to 2e-12
+_MISSED = 1e-6  # of the values: no rounding, a peak that the nodes have missed
 
 
 @dataclass(frozen=True)
@@ -86,37 +88,73 @@ def gaussian_rule(phi: Nonlinearity) -> GaussianRule:
     lowest, highest, reach = _support(phi)
     inside = [kink for kink in phi.kinks if lowest < kink < highest]
     pieces = GaussianRule(torch.tensor([lowest, *inside, highest], dtype=torch.float64), reach).refined(WIDEST)
-    left, right = pieces.edges[:-1], pieces.edges[1:]
-    done: list[Tensor] = []
-    scale = 0.0
-    panels = 0
+    return GaussianRule(resolving_edges(phi, pieces.edges, _ROUNDING, NARROWEST), reach)
+
+
+def resolving_edges(
+    phi: Nonlinearity, edges: Float[Tensor, " edges"], tolerance: float, narrowest: float, deviation: float = 1.0
+) -> Float[Tensor, " finer"]:
+    r"""The edges and those of halved panels, until the last Legendre coefficients of $\phi$ are below the tolerance.
+
+    It is relative to the largest value on the panel; what the Gaussian of this standard deviation does not
+    see is left. A narrow peak can hide between the nodes, so values are compared near 0 and near the kinks too.
+    """
+    left, right, done = edges[:-1], edges[1:], [edges]
+    probes = probes_of(phi)
+    at_probes = phi(probes)
+    scale, panels = 0.0, 0
     while left.numel():
         nodes, weights = legendre_nodes(left, right)
         values = phi(nodes)
         if not values.isfinite().all():
             raise ValueError(f"activation {phi.name} is not finite at {nodes[~values.isfinite()][0].item():.4g}")
-        density = standard_density(nodes)
+        density = standard_density(nodes / deviation) / deviation
         scale = max(scale, math.sqrt(float((weights * density * values.square()).sum())))
-        tail = (values @ _TO_COEFFICIENTS.T)[:, -_TAIL:].abs().amax(-1)
+        coefficients = values @ _TO_COEFFICIENTS.T
+        tail, largest = coefficients[:, -_TAIL:].abs().amax(-1), values.abs().amax(-1)
         heaviest = (density.amax(-1) * (right - left)).sqrt()
         # Either as good as rounding on this panel, or of no weight in an expectation.
-        resolved = (tail <= _ROUNDING * values.abs().amax(-1)) | (tail * heaviest <= _ROUNDING / 16 * scale)
-        done.append(torch.stack([left[resolved], right[resolved]]))
+        resolved = (tail <= tolerance * largest) | (tail * heaviest <= tolerance / 16 * scale)
+        weight = tolerance * scale / (standard_density(probes / deviation) * (probes / deviation).abs()).sqrt()
+        resolved &= ~_hides(coefficients, left, right, probes, at_probes, weight)
         middle = (left + right)[~resolved] / 2
         left, right = torch.cat([left[~resolved], middle]), torch.cat([middle, right[~resolved]])
+        done.append(middle)
         panels += 2 * middle.numel()
-        if panels > MOST_PANELS or (middle.numel() and (right - left).min() < NARROWEST):
+        if panels > MOST_PANELS or (middle.numel() and (right - left).min() < narrowest):
             raise ValueError(
                 f"activation {phi.name} cannot be integrated against a Gaussian to float64: (a) it is not "
                 "square-integrable, (b) it works in float32 inside, or (c) it oscillates too fast"
             )
-    return GaussianRule(torch.cat(done, dim=1).flatten().unique(), reach)
+    return torch.cat(done).unique()
+
+
+def probes_of(phi: Nonlinearity) -> Tensor:
+    """Points on all scales around 0, where a gain squeezes what an activation does, and around the kinks."""
+    scales = 2.0 ** -torch.arange(_SCALES, dtype=torch.float64)
+    around = torch.cat([-scales, scales])
+    return torch.cat([around, *(kink + around for kink in phi.kinks)])
+
+
+def _hides(
+    coefficients: Tensor, left: Tensor, right: Tensor, probes: Tensor, at_probes: Tensor, negligible: Tensor
+) -> Tensor:
+    """Which panels have a probe at which the Legendre series of the function is not the function."""
+    panel, probe = ((probes > left[:, None]) & (probes < right[:, None])).nonzero(as_tuple=True)
+    inside = (2 * probes[probe] - left[panel] - right[panel]) / (right - left)[panel]
+    terms = torch.from_numpy(np.polynomial.legendre.legvander(inside.numpy(), ORDER - 1))
+    series = (terms * coefficients[panel]).sum(-1)
+    largest = coefficients.abs().sum(-1)[panel] + at_probes[probe].abs()
+    missed = (series - at_probes[probe]).abs() > torch.maximum(_MISSED * largest, negligible[probe])
+    return torch.zeros(len(left), dtype=torch.bool).index_put((panel[missed],), torch.tensor(True))
 
 
 def _support(phi: Nonlinearity) -> tuple[float, float, float]:
     """Where φ² times the density is not negligible for an expectation of φ, and |x| up to where for one of φ²."""
     # Shifted, for kinks are round numbers and a slope may be infinite there.
     grid = torch.linspace(-REACH, REACH, 641, dtype=torch.float64) + 0.0123
+    near = probes_of(phi)
+    grid = torch.cat([grid, near[near.abs() < BULK]])
     energy = (2 * phi(grid).abs().log() - grid.square() / 2).nan_to_num(nan=math.inf, posinf=math.inf)
     highest = float(energy.max())
     felt = grid[energy > highest - DECAY] if math.isfinite(highest) else grid

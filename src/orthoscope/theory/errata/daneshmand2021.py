@@ -1,4 +1,4 @@
-"""Daneshmand, Joudaki & Bach (2021): what its theorems state about depth, width and orthogonality."""
+"""Daneshmand, Joudaki & Bach (2021): what its theorems state about depth and orthogonality."""
 
 import math
 from functools import cache
@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.chain.batch_norm import gap_contraction, mean_squared_singular_values, stationary_gap_squared
+from orthoscope.theory.chain.batch_norm import gap_contraction, mean_squared_singular_values
 from orthoscope.theory.chain.bounds import expected_gap_bound
 from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
 from orthoscope.theory.chain.wasserstein import wasserstein_bound, wasserstein_to_gaussian
-from orthoscope.theory.errata.batch_norm_chain import ERRORS, Spectrum, random_spectrum, spectrum
+from orthoscope.theory.errata.batch_norm_chain import Spectrum, random_spectrum, spectrum
 from orthoscope.theory.errata.record import Comparison, Erratum
 
 ROUNDING = 1e-12
@@ -107,89 +107,14 @@ def _smallest_value_at_random(generator: torch.Generator) -> Comparison:
     return _smallest_value(torch.randn(samples + units, samples, generator=generator, dtype=torch.float64))
 
 
-# The floor of the gap and of the distance.
-
-
-def _deep_squared_gaps(samples: int, width: int, generator: torch.Generator) -> Float[Tensor, "chains"]:
-    """By chain, averaged over 10 layers, after 15 others."""
-    identity = torch.eye(samples, dtype=torch.float64) / samples
-    chains = 2**14 // width
-    gram, total = identity.expand(chains, samples, samples), torch.zeros(chains, dtype=torch.float64)
-    for layer in range(25):
-        noise = torch.randn(chains, width, samples, generator=generator, dtype=torch.float64)
-        rows = noise @ torch.linalg.cholesky(gram).mT
-        rows = rows / rows.norm(dim=-1, keepdim=True)
-        gram = rows.mT @ rows / width
-        if layer >= 15:
-            total += (gram - identity).square().sum((-2, -1)) / 10
-    return total
-
-
-def _floor_printed() -> Comparison:
-    generator = torch.Generator().manual_seed(0)
-    narrow, wide = (_deep_squared_gaps(4, width, generator) for width in (16, 256))
-    error = float(wide.std()) / len(wide) ** 0.5 + float(narrow.std()) / 256 / len(narrow) ** 0.5
-    return Comparison(float(wide.mean()), "=", float(narrow.mean()) / 256, ERRORS * error)
-
-
-def _floor(samples: int, width: int, generator: torch.Generator) -> Comparison:
-    squares = _deep_squared_gaps(samples, width, generator)
-    error, predicted = float(squares.std()) / len(squares) ** 0.5, stationary_gap_squared(samples, width)
-    # The next order of the closed form is a relative (n-2)/(2d).
-    return Comparison(float(squares.mean()), "=", predicted, ERRORS * error + predicted * samples / width)
-
-
-def _floor_at_case() -> Comparison:
-    return _floor(4, 256, torch.Generator().manual_seed(0))
-
-
-def _floor_at_random(generator: torch.Generator) -> Comparison:
-    samples = int(torch.randint(2, 6, (), generator=generator))
-    return _floor(samples, int(torch.randint(64, 257, (), generator=generator)), generator)
-
-
-def _radius_ratio(samples: int, width: int, alpha: float) -> float:
-    """Of the corollary's radius at sixteen times the width to that at the width, at infinite depth."""
-    near, far = (wasserstein_bound(samples, size, 10**9, alpha) for size in (width, 16 * width))
-    return far / near
-
-
-def _radius_printed() -> Comparison:
-    return Comparison(_radius_ratio(4, 100, 0.2), "=", 1 / 4, ROUNDING)
-
-
-def _radius_corrected() -> Comparison:
-    return Comparison(_radius_ratio(4, 100, 0.2), "=", 1 / 2, ROUNDING)
-
-
-def _radius_at_random(generator: torch.Generator) -> Comparison:
-    samples = int(torch.randint(2, 30, (), generator=generator))
-    part = 0.1 + 0.9 * float(torch.rand((), generator=generator))
-    return Comparison(_radius_ratio(samples, 1000, part / samples), "=", 1 / 2, ROUNDING)
-
-
 ERRATA: tuple[Erratum, ...] = (
-    Erratum(
-        key="daneshmand2021-abstract",
-        source="daneshmand2021",
-        where="Abstract and contribution (1); also joudaki2024, chapter 2",
-        printed="the deviation of the representations from orthogonality rapidly decays with depth up to a term "
-        "inversely proportional to the network width",
-        case="4 samples, widths 16 and 256, deep layers: E[V²] falls by 17, not by 256",
-        corrected="up to a term inversely proportional to the square root of the width: deep in the chain "
-        "E[V²] = (1 - 1/n)(n+2)²/(4(n+1)d) to leading order in 1/d",
-        why="each layer's Gram matrix is a mean of d independent rows, so it scatters by d^(-1/2), as in Theorem 1",
-        printed_at_case=_floor_printed,
-        corrected_at_case=_floor_at_case,
-        corrected_at_random=_floor_at_random,
-    ),
     Erratum(
         key="daneshmand2021-assumption-a1",
         source="daneshmand2021",
         where="Assumption A1 and the first display; also joudaki2024, section 2.1.2",
         printed="There exists an absolute positive constant α such that the minimum singular value of H_k is greater "
         "than (or equal to) α for all k = 1, ..., ℓ",
-        case="α = 1/2 and 16 samples: σ_n is at most 1/4",
+        case="whatever α is, more than 1/α² samples: α = 1/2 and 16 samples, where σ_n is at most 1/4",
         corrected="α depends on the batch: ‖H_k‖_F = 1 gives σ_n ≤ n^(-1/2), so α ≤ n^(-1/2), and α ≤ 1/n for σ_n² ≥ α",
         why="the squared singular values of H_k sum to 1",
         printed_at_case=_absolute_constant,
@@ -213,25 +138,13 @@ ERRATA: tuple[Erratum, ...] = (
         key="daneshmand2021-corollary-3",
         source="daneshmand2021",
         where="Corollary 3, equation (5); also joudaki2024, Corollary 2.3",
-        printed="σ_n(H_k) ≥ α for k = 1, ..., ℓ implies W₂(W_ℓ H_ℓ, G/√n)² ≤ 4n(1 - 2α/3)^ℓ + 6n²/(α√d)",
+        printed="σ_n(H_k) ≥ α for k = 1, ..., ℓ implies W₂(law(W_ℓ H_ℓ), law(G/√n))² ≤ 4n(1 - 2α/3)^ℓ + "
+        "6n²/(α√d)",
         case="144 samples, energies of H_1 equal up to 0.1 %, ℓ = 1000, infinite width",
         corrected="σ_n(H_k)² ≥ α for k < ℓ implies W₂(W_ℓ H_ℓ, G/√n)² ≤ 4n(1 - 2α/3)^(ℓ-1) + 6n²/(α√d)",
         why="A1 as in Theorem 1, which bounds H_{ℓ+1} by the power ℓ, hence H_ℓ by the power ℓ - 1",
         printed_at_case=_corollary_printed,
         corrected_at_case=_corollary_corrected,
         corrected_at_random=_corollary_at_random,
-    ),
-    Erratum(
-        key="daneshmand2021-corollary-3-radius",
-        source="daneshmand2021",
-        where="after Corollary 3; also joudaki2024, after Corollary 2.3",
-        printed="The radius of the Wasserstein 2 ball is at most O(1/√width)",
-        case="4 samples, α = 0.2: the radius √(6n²/(α√d)) of the corollary, at widths 100 and 1600",
-        corrected="the radius of the corollary's ball is O(width^(-1/4)), as Table 1 has it (what the network does is "
-        "better: by W₂² ≤ n E[V²] before the last step of the proof of Lemma 2, O(width^(-1/2)))",
-        why="the corollary bounds the square of the distance",
-        printed_at_case=_radius_printed,
-        corrected_at_case=_radius_corrected,
-        corrected_at_random=_radius_at_random,
     ),
 )

@@ -23,23 +23,26 @@ EQUAL = spectrum(1.0, 1.0, 1.0, 1.0)
 # The size of the weights.
 
 
-def _product_is_defined(units: int, samples: int, columns: int) -> Comparison:
+def _size_printed() -> Comparison:
     """Columns of the weights and rows of H, which the product identifies."""
-    hidden, weight = torch.zeros(units, samples), torch.zeros(units, columns)
+    hidden, weight = torch.zeros(10, 4), torch.zeros(10, 4)
     return Comparison(float(weight.shape[1]), "=", float(hidden.shape[0]))
 
 
-def _size_printed() -> Comparison:
-    return _product_is_defined(units=10, samples=4, columns=4)
+def _layer_has_norm_one(units: int, samples: int, generator: torch.Generator) -> Comparison:
+    """‖BN(WH)/√d‖_F = 1, as in (10), after a layer that is computed."""
+    weight, hidden = (torch.randn(units, size, generator=generator, dtype=torch.float64) for size in (units, samples))
+    product = weight @ hidden
+    return Comparison(float((product / product.norm(dim=1, keepdim=True)).norm()), "=", units**0.5, 1e-9)
 
 
 def _size_corrected() -> Comparison:
-    return _product_is_defined(units=10, samples=4, columns=10)
+    return _layer_has_norm_one(10, 4, torch.Generator().manual_seed(0))
 
 
 def _size_at_random(generator: torch.Generator) -> Comparison:
     units, samples = (int(size) for size in torch.randint(1, 20, (2,), generator=generator))
-    return _product_is_defined(units, samples, columns=units)
+    return _layer_has_norm_one(units, samples, generator)
 
 
 # The mean of the next Gram matrix.
@@ -149,7 +152,7 @@ ERRATA: tuple[Erratum, ...] = (
         where="Appendix A.2, after equation (9); also joudaki2024, after equation (A.3)",
         printed="W_ℓ ∈ R^(d x n) are random weight matrices",
         case="10 units and 4 samples: a 10 x 4 matrix cannot be applied to H, which is 10 x 4",
-        corrected="W_ℓ ∈ R^(d x d)",
+        corrected="W_ℓ ∈ R^(d x d), and the layer (9) has Frobenius norm 1 as (10) says",
         why="H_ℓ has d rows",
         printed_at_case=_size_printed,
         corrected_at_case=_size_corrected,
@@ -182,8 +185,8 @@ ERRATA: tuple[Erratum, ...] = (
     Erratum(
         key="daneshmand2021-lemma-6-sum",
         source="daneshmand2021",
-        where="proof of Lemma 6, last line; also joudaki2024, proof of Lemma A.3",
-        printed="E‖C - E[C]‖_F² ≤ (1/d²)(Σ_i A_ki²)² = 1/d",
+        where="proof of Lemma 6, last line; also joudaki2024, proof of Lemma A.3, with A_ii for A_ki",
+        printed="E‖C - E[C]‖_F² = Σ_ij var([C]_ij) ≤ (1/d²)(Σ_i A_ki²)² = 1/d",
         case="4 orthogonal samples, width 10: 0.075 on the left, 0.01 in the middle, since Σ_i A_ki² = 1",
         corrected="E‖C - E[C]‖_F² = (1 - Σ_i p_i(σ)²)/d ≤ (1/d²) Σ_k (Σ_i A_ki²)² = 1/d",
         why="the sum over the d rows is missing; the lemma itself holds",

@@ -32,18 +32,22 @@ def _translation_keeps_angles() -> Comparison:
     return Comparison(float(after), "=", float(before), ROUNDING)
 
 
-def _translation_keeps_differences(one: Vector, other: Vector, step: Vector) -> Comparison:
-    moved = (one + step) - (other + step)
-    return Comparison(float((moved - (one - other)).norm()), "=", 0.0, ROUNDING)
+def _angle_between_differences(corner: Vector, one: Vector, other: Vector, step: Vector) -> Comparison:
+    """The cosine at a corner of the triangle by inner products before, and by its sides (law of cosines) after."""
+    before = (one - corner) @ (other - corner)
+    moved = [point + step for point in (corner, one, other)]
+    near, far, opposite = ((moved[i] - moved[j]).square().sum() for i, j in ((0, 1), (0, 2), (1, 2)))
+    scale = float((near * far).sqrt())
+    return Comparison(float(before) / scale, "=", float(near + far - opposite) / (2 * scale), ROUNDING / min(1.0, scale))
 
 
 def _differences_at_case() -> Comparison:
-    return _translation_keeps_differences(_vector(1, 0), _vector(0, 1), _vector(1, 1))
+    return _angle_between_differences(_vector(0, 0), _vector(1, 0), _vector(0, 1), _vector(1, 1))
 
 
 def _differences_at_random(generator: torch.Generator) -> Comparison:
-    one, other, step = _vectors(generator, 3)
-    return _translation_keeps_differences(one, other, step)
+    corner, one, other, step = _vectors(generator, 4)
+    return _angle_between_differences(corner, one, other, step)
 
 
 # Adam's moments after equal gradients.
@@ -129,10 +133,9 @@ ERRATA: tuple[Erratum, ...] = (
         source="lu2024",
         where="Theorem 2, proof, after equation (2)",
         printed="when ∇w_i = ∇w_j, w_i and w_j move in the same direction. Therefore, the angle between vectors "
-        "remains "
-        "unchanged under translation, and in this case, the translation transformation is a conformal mapping",
+        "remains unchanged under translation, and in this case, the translation transformation is a conformal mapping",
         case="w_i = (1, 0), w_j = (0, 1), both moved by (1, 1): the cosine goes from 0 to 0.8",
-        corrected="a common translation keeps the difference w_i - w_j and so the angles between differences, "
+        corrected="a common translation keeps the angles between differences, (w_i - w_k, w_j - w_k), "
         "not the angle between w_i and w_j",
         why="angles between weight vectors are seen from the origin, which does not move along",
         printed_at_case=_translation_keeps_angles,

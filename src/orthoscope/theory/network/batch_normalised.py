@@ -18,7 +18,6 @@ from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory,
 from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 from orthoscope.theory.network.signals import Branch, Response, Signal
 
-
 FEWEST = 4  # samples of which the return of a deviation is known
 
 

@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.network.gaussian_pairs import bends, cut_points, gaussian_panels
+from orthoscope.theory.network.gaussian_pairs import gaussian_panels
+from orthoscope.theory.panels import panels
 from orthoscope.theory.sources import source
 
 # Around a kink the conditional variance changes over one standard deviation of what is not shared.
@@ -32,10 +33,11 @@ def difference_noise(activation: Nonlinearity, variance: float, overlap: float, 
     if not 0 <= overlap < 1:
         raise ValueError(f"differences of samples need an overlap from 0 to 1, 1 excluded, got {overlap}")
     shared, own = math.sqrt(variance * overlap), math.sqrt(variance * (1 - overlap))
-    kinks = cut_points(variance, activation.kinks, bends(activation))
-    near = ((kinks[:, None] + own * _STEPS) / shared).flatten() if shared > 0 else kinks[:0]
-    common, weights = gaussian_panels(near)
-    variances, covariances = _given(activation, shared * common, own, kinks)
+    fine = panels(activation, variance)
+    turns = torch.cat([torch.tensor(activation.kinks, dtype=torch.float64), fine.centres])
+    near = torch.cat([(turns[:, None] + own * _STEPS).flatten(), fine.edges])
+    common, weights = gaussian_panels(near / shared, fine.width / shared) if shared > 0 else gaussian_panels(near[:0])
+    variances, covariances = _given(activation, shared * common, own, torch.cat([turns, fine.edges]), fine.width / own)
     spread = float(weights @ variances)
     if not spread > 0:
         return math.inf
@@ -45,10 +47,14 @@ def difference_noise(activation: Nonlinearity, variance: float, overlap: float, 
 
 
 def _given(
-    activation: Nonlinearity, means: Float[Tensor, " common"], own: float, kinks: Float[Tensor, " kinks"]
+    activation: Nonlinearity,
+    means: Float[Tensor, " common"],
+    own: float,
+    cuts: Float[Tensor, " cuts"],
+    width: float,
 ) -> tuple[Float[Tensor, " common"], Float[Tensor, " common"]]:
     """Var φ(m + own·ξ) and Cov(φ(m + own·ξ), ξ) for every m, ξ standard Gaussian."""
-    xi, weights = gaussian_panels((kinks - means[:, None]) / own)
+    xi, weights = gaussian_panels((cuts - means[:, None]) / own, width)
     values = activation(means[:, None] + own * xi)
     values = values - (weights * values).sum(-1, keepdim=True)
     return (weights * values.square()).sum(-1), (weights * values * xi).sum(-1)

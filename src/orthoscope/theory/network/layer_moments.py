@@ -8,8 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.network.gaussian_pairs import REACH, Pairs, bends, gaussian_pairs
+from orthoscope.theory.network.gaussian_pairs import Pairs, gaussian_pairs
 from orthoscope.theory.network.hyperparameters import LostSignal, require_signal
+from orthoscope.theory.panels import REACH
 from orthoscope.theory.quadrature import standard_density
 from orthoscope.theory.sources import source
 
@@ -60,7 +61,7 @@ def layer_moments(
     A `rotation` keeps lengths and angles of pre-activations exactly, but for a bias, which has the `bias_share` of
     their variance; what is kept explains part of $f$, and that is no noise then.
     """
-    pairs = gaussian_pairs(variance, overlap, activation.kinks, bends=bends(activation))
+    pairs = gaussian_pairs(activation, variance, overlap)
     first, second = activation(pairs.first), activation(pairs.second)
     mean = pairs.mean(first)
     if centred:

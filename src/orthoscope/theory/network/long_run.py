@@ -28,7 +28,9 @@ def long_run(found: Propagation) -> tuple[Prediction, ...]:
         predictions += _kernel_limit(found)
     if math.isfinite(last.to_input):
         unit = "log-gradient per layer toward the input"
-        predictions.append(_prediction("gradient growth", last.to_input / 2, unit, source_of(propagate)))
+        # Integrals are right to 1e-12: what is smaller is zero.
+        growth = round(last.to_input / 2, 12) + 0.0
+        predictions.append(_prediction("gradient growth", growth, unit, source_of(propagate)))
     return tuple(predictions)
 
 
