@@ -25,7 +25,7 @@ def _version() -> str:
 app = App(
     name="orthoscope",
     help="Will this network train; if not, where does the signal die or the gradient explode, and why?",
-    help_epilogue="Exit codes: 0 done, 1 a symptom of --fail-on was found, 2 bad input.",
+    help_epilogue="Exit codes: 0 done, 1 a symptom of --fail-on was found or --at-least was missed, 2 bad input.",
     version=_version,
 )
 data = App(name="data", help="List the datasets, or fetch one: orthoscope data get cifar10.")
@@ -115,39 +115,55 @@ def _diagnosed(
 
 @app.command
 def predict(
-    target: str,
-    /,
-    *,
+    *targets: str,
     samples: Annotated[int, Parameter(name=["--samples", "-n"])] = 64,
     overlap: float = 0.0,
+    at_least: int = 0,
     html: Path | None = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> int:
-    """Predict by theory alone, before anything is built, how deep a network trains and what ends it.
+    """Predict by theory alone, before anything is built, how deep networks train and what ends them.
 
     Parameters
     ----------
-    target
+    targets
         Such as "mlp(activation=gelu, norm=layer, depth=1..500, width=256, init=gaussian)", with the arguments
-        that diagnose takes; depth is a number or a range.
+        that diagnose takes; depth is a number or a range. Several are compared in one table.
     samples
         Samples in a batch; batch norm and the rank of samples depend on it.
     overlap
         Mean cosine of two samples of the batch.
+    at_least
+        Exit code 1 if a network does not train up to this depth.
     html
-        Write one self-contained page with the pictures here.
+        Write one self-contained page with the pictures here, of a single network.
     json
-        Write the versioned JSON here; "-" is standard output, and the table goes to standard error.
+        Write the versioned JSON here, of a single network; "-" is standard output, the table goes to standard error.
     """
+    from rich.console import Console
+
+    from orthoscope import report
     from orthoscope.diagnosis import predict as foretell
 
+    if not targets:
+        raise ValueError('no network was named: write orthoscope predict "mlp(activation=gelu, depth=1..500)"')
+    if len(targets) > 1 and (html or json):
+        raise ValueError("a page or JSON holds one prediction: ask for one network at a time")
     _refuse_unwritable(html, json)
-    with _progress() as (advance, _):
-        forecast = foretell(target, samples=samples, overlap=overlap, progress=lambda share: advance(share, target))
-    documents = [forecast.document()]
-    _show(documents, to_stderr=json == "-")
+    documents = []
+    for target in targets:
+        with _progress() as (advance, _):
+
+            def progress(share: float, what: str = target, advance: Callable[..., None] = advance) -> None:
+                advance(share, what)
+
+            documents.append(foretell(target, samples=samples, overlap=overlap, progress=progress).document())
+    if len(documents) > 1:
+        Console().print(report.comparison_table(documents))
+    else:
+        _show(documents, to_stderr=json == "-")
     _write(documents, html, json)
-    return 0
+    return FOUND if any((document["deepest"] or 0) < at_least for document in documents) else 0
 
 
 @app.command
@@ -167,7 +183,7 @@ def errata(*keys: str, json: Annotated[bool, Parameter(negative="")] = False) ->
 
     from orthoscope import report, theory
 
-    chosen = [erratum for erratum in theory.errata if not keys or any(key in erratum.key for key in keys)]
+    chosen = [erratum for erratum in theory.errata if not keys or any(key.lower() in erratum.key for key in keys)]
     if not chosen:
         raise ValueError(f"no erratum has {' or '.join(map(repr, keys))} in its key: run orthoscope errata for all")
     rows = [erratum.row() for erratum in chosen]

@@ -29,6 +29,20 @@ def test_predict_writes_page_and_json(tmp_path: Path) -> None:
     assert (tmp_path / "p.html").read_text().count("<svg") >= 5
 
 
+def test_several_networks_are_compared_in_one_table() -> None:
+    shown = orthoscope("predict", TARGET, "mlp(activation=identity, init=orthogonal, depth=1..12)")
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert "ended by" in lines[0]
+    assert "sample angles" in shown.stdout
+    assert "12 of 12" in shown.stdout
+
+
+def test_a_depth_that_must_be_reached_sets_the_exit_code() -> None:
+    assert orthoscope("predict", TARGET, "--at-least", "10").returncode == 1
+    assert orthoscope("predict", TARGET, "--at-least", "1").returncode == 0
+
+
 def test_json_of_a_prediction_on_standard_output_is_alone() -> None:
     shown = orthoscope("predict", TARGET, "--json", "-", "--overlap", "0.5")
     assert json.loads(shown.stdout)["overlap"] == 0.5
@@ -43,7 +57,9 @@ def test_json_of_a_prediction_on_standard_output_is_alone() -> None:
         (["predict", TARGET, "-n", "1"], "at least 2 samples"),
         (["predict", TARGET, "--overlap", "2"], "mean cosine"),
         (["predict", TARGET, "--html", "page.txt"], "does not end in .html"),
-        (["predict"], "TARGET"),
+        (["predict"], "no network was named"),
+        (["predict", TARGET, TARGET, "--html", "page.html"], "one network at a time"),
+        (["predict", "mlp(depth=3, depth=4)"], "'depth' more than once"),
         (["errata", "theorem-99"], "no erratum has 'theorem-99' in its key"),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_batch_that_cannot_be_guessed_is_asked_for(name: str, seen: str, user_
         ("mlp(depth=)", "cannot be read"),
         ("mlp(depth=2+3)", "'2 [+] 3' in .* is computed, but nothing is evaluated"),
         ("mlp(depth=__import__('os'))", "nothing is evaluated"),
-        ("mlp(activation=rellu)", "cannot be made: unknown activation 'rellu': choose one of"),
+        ("mlp(activation=rellu)", r"cannot be made: unknown activation 'rellu' \(did you mean relu\?\): choose one of"),
         ("mlp(depth=0)", "cannot be made: depth is 0"),
         ("resnet(kind=4)", "unknown kind 4"),
         ("no_such_package.net:build", "there is no module 'no_such_package' .*: install it, or run in"),

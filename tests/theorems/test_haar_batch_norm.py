@@ -9,8 +9,8 @@ from torch import Tensor
 
 from orthoscope.linalg import haar
 from orthoscope.metrics import isometry, isometry_gap
+from orthoscope.theory.gram.normalisation_isometry import isometry_gain_bound
 from orthoscope.theory.haar.batch_norm import (
-    batch_norm_isometry_gain,
     expected_haar_gap,
     haar_contraction,
     haar_gap_bound,
@@ -41,7 +41,7 @@ def test_batch_norm_raises_isometry_by_the_spread_of_the_units(width: int, gener
     """Lemma C.1, and Lemma 6.2 since the inputs are rotated. Half of the truth where norms are nearly equal."""
     hidden = random_inputs(width, 1000, generator)
     gain = isometry(batch_norm(hidden).mT).log() - isometry(hidden.mT).log()
-    bound = batch_norm_isometry_gain(hidden.norm(dim=-1)).log()
+    bound = isometry_gain_bound(hidden.norm(dim=-1)).log()
     assert (bound <= gain + ROUNDING).all()
     visible = gain > 1e-8
     ratio = bound[visible] / gain[visible]

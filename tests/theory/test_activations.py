@@ -17,7 +17,9 @@ POINTS = torch.linspace(-6.0, 6.0, 1001, dtype=torch.float64)
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_every_activation_of_the_models_is_the_same_function_here(name: str) -> None:
     model, theory = activation(name, gain=1.7), nonlinearity(name, gain=1.7)
-    assert torch.equal(model(POINTS), theory(POINTS))
+    # torch's hard sigmoid has a slope of 1/6 in float32, whatever its inputs are.
+    rounding = 1e-7 if name == "hard_sigmoid" else 0.0
+    torch.testing.assert_close(model(POINTS), theory(POINTS), rtol=0.0, atol=rounding)
 
 
 @pytest.mark.parametrize("name", NONLINEARITIES)

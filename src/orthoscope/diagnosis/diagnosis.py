@@ -1,20 +1,18 @@
 """The answer: a verdict, the findings behind it, and every layer's numbers."""
 
-import json
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 from torch import nn
 
-from orthoscope import report
 from orthoscope.diagnosis.document import document
 from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradient_profile
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.rules import RULES, judge
+from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, record
 from orthoscope.probe.recording import Loss
@@ -24,7 +22,7 @@ _TELLING = ("sample angles", "gradient growth", "gradient arrives")
 
 
 @dataclass(frozen=True, repr=False)
-class Diagnosis:
+class Diagnosis(Viewed):
     """Whether the network will train, where it goes wrong, and why."""
 
     name: str
@@ -114,25 +112,6 @@ class Diagnosis:
     def document(self) -> dict[str, Any]:
         """Everything as plain data, in the versioned schema."""
         return document(self)
-
-    def to_json(self) -> str:
-        """The document as strict JSON: no nan, no infinity."""
-        return json.dumps(self.document(), allow_nan=False)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write `.html` or `.json`, whole or not at all."""
-        report.write(path, [self.document()])
-
-    def __str__(self) -> str:
-        return report.text(self.document())
-
-    __repr__ = __str__  # at a prompt, the table
-
-    def _repr_html_(self) -> str:
-        return report.notebook(self.document())
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
 
 
 def diagnose(

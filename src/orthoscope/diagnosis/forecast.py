@@ -6,14 +6,13 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import Any
 
-from orthoscope import report
 from orthoscope.diagnosis.expectations import Expected, expected_numbers
 from orthoscope.diagnosis.forecast_rules import Prospect
 from orthoscope.diagnosis.hyperparameters import mlp_hyperparameters
 from orthoscope.diagnosis.prediction_document import prediction_document
+from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 from orthoscope.models import TargetError
 from orthoscope.models.targets import BUILTIN, parse_call
@@ -49,7 +48,7 @@ class Depth:
 
 
 @dataclass(frozen=True, repr=False)
-class Forecast:
+class Forecast(Viewed):
     """Predicted numbers by depth, the deepest network that should train, and what says so."""
 
     name: str
@@ -100,21 +99,6 @@ class Forecast:
     def document(self) -> dict[str, Any]:
         """Everything as plain data, in the versioned schema."""
         return prediction_document(self)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write `.html` or `.json`, whole or not at all."""
-        report.write(path, [self.document()])
-
-    def __str__(self) -> str:
-        return report.text(self.document())
-
-    __repr__ = __str__  # at a prompt, the table
-
-    def _repr_html_(self) -> str:
-        return report.notebook(self.document())
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
 
 
 def predict(

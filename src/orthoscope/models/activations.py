@@ -1,6 +1,7 @@
 """Activations by name, and the gain that makes any of them closer to the identity."""
 
 import copy
+import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -49,26 +50,50 @@ def _cube(inputs: Tensor) -> Tensor:
     return inputs**3
 
 
+def _squared_relu(inputs: Tensor) -> Tensor:
+    return inputs.relu().square()
+
+
+def _step(inputs: Tensor) -> Tensor:
+    return (inputs > 0).to(inputs.dtype)
+
+
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "abs": lambda: Elementwise(torch.abs),
+    "arctan": lambda: Elementwise(torch.arctan),
+    "celu": nn.CELU,
+    "cos": lambda: Elementwise(torch.cos),
     "cube": lambda: Elementwise(_cube),
     "elu": nn.ELU,
     "erf": lambda: Elementwise(torch.erf),
     "exp": lambda: Elementwise(torch.exp),
     "gelu": nn.GELU,
+    "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
+    "hard_sigmoid": nn.Hardsigmoid,
+    "hard_swish": nn.Hardswish,
+    "hardshrink": nn.Hardshrink,
     "hardtanh": nn.Hardtanh,
     "identity": nn.Identity,
     "leaky_relu": nn.LeakyReLU,
     "linear": nn.Identity,
+    "logsigmoid": nn.LogSigmoid,
     "mish": nn.Mish,
     "relu": nn.ReLU,
+    "relu6": nn.ReLU6,
     "selu": nn.SELU,
     "sigmoid": nn.Sigmoid,
     "sign": lambda: Elementwise(torch.sign),
     "silu": nn.SiLU,
     "sin": lambda: Elementwise(torch.sin),
+    "sinh": lambda: Elementwise(torch.sinh),
     "softplus": nn.Softplus,
+    "softshrink": nn.Softshrink,
     "softsign": nn.Softsign,
+    "square": lambda: Elementwise(torch.square),
+    "squared_relu": lambda: Elementwise(_squared_relu),
+    "step": lambda: Elementwise(_step),
     "tanh": nn.Tanh,
+    "tanhshrink": nn.Tanhshrink,
 }
 
 
@@ -80,7 +105,11 @@ def activation(choice: Activation, gain: float = 1.0) -> nn.Module:
 
 def _named(name: str) -> nn.Module:
     if name not in ACTIVATIONS:
-        raise ValueError(f"unknown activation {name!r}: choose one of {', '.join(ACTIVATIONS)}, or give a callable")
+        close = difflib.get_close_matches(name.lower(), ACTIVATIONS, n=1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
+        raise ValueError(
+            f"unknown activation {name!r}{meant}: choose one of {', '.join(ACTIVATIONS)}, or give a callable"
+        )
     return ACTIVATIONS[name]()
 
 

@@ -1,8 +1,20 @@
 """From a diagnosis or a prediction as plain data to a terminal, a JSON file and one offline page; imports no torch."""
 
+from orthoscope.report.comparison import comparison_table
 from orthoscope.report.documents import report_json, schema, write
 from orthoscope.report.errata import errata_list
 from orthoscope.report.page import html, notebook
 from orthoscope.report.terminal import gallery_table, terminal, text
 
-__all__ = ["errata_list", "gallery_table", "html", "notebook", "report_json", "schema", "terminal", "text", "write"]
+__all__ = [
+    "comparison_table",
+    "errata_list",
+    "gallery_table",
+    "html",
+    "notebook",
+    "report_json",
+    "schema",
+    "terminal",
+    "text",
+    "write",
+]

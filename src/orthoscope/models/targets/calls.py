@@ -22,6 +22,10 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
         raise TargetError(f"{text!r} cannot be read: write {name}(argument=value, ...)") from error
     if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
         raise TargetError(f"{text!r} has an argument without a name: write {name}(argument=value, ...)")
+    names = [keyword.arg for keyword in call.keywords]
+    repeated = next((argument for argument in names if names.count(argument) > 1), None)
+    if repeated is not None:
+        raise TargetError(f"{text!r} has the argument {repeated!r} more than once")
     return name.strip(), {str(keyword.arg): _value(keyword.value, text) for keyword in call.keywords}
 
 

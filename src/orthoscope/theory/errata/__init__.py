@@ -14,7 +14,9 @@ from orthoscope.theory.errata import (
     joudaki2024_isometry,
     joudaki2024_kernel,
     joudaki2024_kernel_proofs,
+    joudaki2024_ranks,
     ju2025,
+    ju2025_muon,
     li2023,
     lu2024,
     lu2024_gradients,
@@ -28,6 +30,7 @@ errata: list[Erratum] = [
     *lu2024_normalisation.ERRATA,
     *lu2024_gradients.ERRATA,
     *ju2025.ERRATA,
+    *ju2025_muon.ERRATA,
     *li2023.ERRATA,
     *daneshmand2021_width.ERRATA,
     *daneshmand2021.ERRATA,
@@ -42,6 +45,7 @@ errata: list[Erratum] = [
     *joudaki2024_gram_proofs.ERRATA,
     *joudaki2024_haar_proofs.ERRATA,
     *joudaki2024_haar_gradient.ERRATA,
+    *joudaki2024_ranks.ERRATA,
 ]
 
 __all__ = ["Comparison", "Erratum", "errata"]

@@ -181,6 +181,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_squares_printed,
         corrected_at_case=_products_at_case,
         corrected_at_random=_products_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="daneshmand2021-lemma-6-sum",
@@ -193,6 +194,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_scatter_printed,
         corrected_at_case=_scatter_at_case,
         corrected_at_random=_scatter_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="daneshmand2021-lemma-10",

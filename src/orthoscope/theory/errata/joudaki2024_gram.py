@@ -1,13 +1,14 @@
 """Joudaki (2024), chapter 3: Gram matrices with batch normalisation, at infinite and at finite width."""
 
 import math
+from functools import cache
 
 import torch
 from jaxtyping import Float
 from scipy.stats import binom, chi2
 from torch import Tensor
 
-from orthoscope.theory.activations import Nonlinearity, nonlinearity
+from orthoscope.theory.activations import nonlinearity
 from orthoscope.theory.errata.record import Comparison, Erratum
 from orthoscope.theory.gram.dynamics import gram_fixed_point
 from orthoscope.theory.gram.finite_width import one_layer_noise
@@ -111,13 +112,20 @@ def _noise_at_case() -> Comparison:
     return Comparison(2 * float(binom.var(LEMMA_WIDTH, 0.5)) / LEMMA_WIDTH**2, "=", expected, ROUNDING * expected)
 
 
+@cache
+def _law_of_gram(activation: str, batch: int) -> tuple[Float[Tensor, "batch batch"], float]:
+    """G_* and d E‖G - G_*‖²."""
+    return gram_fixed_point(activation, batch), one_layer_noise(nonlinearity(activation), batch)
+
+
 def _noise_at_random(generator: torch.Generator) -> Comparison:
-    phi: Nonlinearity = nonlinearity(("relu", "tanh", "identity", "gelu")[_between(generator, 0, 3)])
+    activation = ("relu", "tanh", "identity", "gelu")[_between(generator, 0, 3)]
     batch, units, cases = _between(generator, 3, 6), _between(generator, 2, 30), 300
-    outputs = phi(_normalised(units, batch, generator, cases))
-    squares = (outputs.mT @ outputs / units - gram_fixed_point(phi, batch)).square().sum((-2, -1))
+    fixed_point, noise = _law_of_gram(activation, batch)
+    outputs = nonlinearity(activation)(_normalised(units, batch, generator, cases))
+    squares = (outputs.mT @ outputs / units - fixed_point).square().sum((-2, -1))
     error = STANDARD_ERRORS * float(squares.std()) / math.sqrt(cases)
-    return Comparison(float(squares.mean()), "=", one_layer_noise(phi, batch) / units, error)
+    return Comparison(float(squares.mean()), "=", noise / units, error)
 
 
 ERRATA: tuple[Erratum, ...] = (
@@ -125,7 +133,7 @@ ERRATA: tuple[Erratum, ...] = (
         key="joudaki2024-equation-3.2",
         source="joudaki2024",
         where="equation (3.2)",
-        printed="G_ℓ := (1/d)(φ∘BN(h_ℓ))(φ∘BN(h_ℓ))ᵀ for h_ℓ of shape d×n, whose mean field is (3.3)",
+        printed="G_ℓ := (1/d)(φ∘BN(h_ℓ))(φ∘BN(h_ℓ))ᵀ [h_ℓ of shape d×n; its mean field is (3.3)]",
         case="φ linear, n = 4 samples, d = 64 units: the first diagonal entry is n/d = 1/16, that of (3.3) is 1",
         corrected="G_ℓ := (1/d)(φ∘BN(h_ℓ))ᵀ(φ∘BN(h_ℓ)), of shape n×n as in (3.3) and in the proof of Lemma B.3",
         why="The transpose is on the wrong factor: the printed product is the Gram matrix of units, not of samples.",
@@ -137,8 +145,8 @@ ERRATA: tuple[Erratum, ...] = (
         key="joudaki2024-section-3.3.4",
         source="joudaki2024",
         where="section 3.3.4",
-        printed="batch normalization progressively aligns the Gram matrices G_ℓ with the identity matrix, "
-        "which coincides with G_* for such networks (BN as in (3.3), linear activations)",
+        printed="batch normalization progressively aligns the Gram matrices G_ℓ with the identity matrix, which "
+        "coincides with G_* for such networks [linear activations; G_* is the fixed point of (3.3)]",
         case="n = 4 samples: the mean 1 is in the kernel of G_*, 1ᵀG_*1/n = 0, and the identity has 1",
         corrected="for linear φ and BN as in (3.3), G_* = n/(n-1) (I - 11ᵀ/n); without centring it is the identity",
         why="The result quoted is for batch normalisation without mean reduction; (3.3) centres.",
@@ -150,7 +158,8 @@ ERRATA: tuple[Erratum, ...] = (
         key="joudaki2024-lemma-3.3",
         source="joudaki2024",
         where="Lemma 3.3 = B.3, (3.6); with it Lemmas B.4 and B.5, where it is used",
-        printed="‖T(μ̂) - μ̂‖_tv ≲ ‖G_*^{-1}‖ (n²/d) ln(d/n), for non-degenerate G_* and |φ(x)| = O(|x|)",
+        printed="Assuming uniformly bounded activation |φ(x)| = O(|x|), we have ‖T(μ̂) - μ̂‖_tv ≲ ‖G_*^{-1}‖ (n²/d) "
+        "ln(d/n) [Lemma B.3: for non-degenerate G_*]",
         case="n = 2, ReLU, d = 10⁶: G_* = I/2; the left side is above 0.09 at every large width, the right 1.05e-4",
         corrected="the total variation does not vanish as d grows; what falls with it is the Gram matrix's deviation, "
         "E‖G - G_*‖_F² = (E‖φ(y)‖⁴ - ‖G_*‖_F²)/d for rows drawn from N(0, G_*)",
@@ -159,5 +168,6 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_lemma_at_case,
         corrected_at_case=_noise_at_case,
         corrected_at_random=_noise_at_random,
+        random_cases=300,
     ),
 )

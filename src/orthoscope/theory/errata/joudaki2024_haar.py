@@ -140,7 +140,8 @@ ERRATA: tuple[Erratum, ...] = (
         key="joudaki2024-corollary-6.4",
         source="joudaki2024",
         where="Corollary 6.4, equation (6.9), and Corollary C.6, equation (C.40)",
-        printed="where X′ = WX, E_W[φ(X′)|X] ≤ φ(X) + log(1 − Σ_k(λ_k−1)²/(2d²(d+2)))",
+        printed="Suppose the same setup as in Theorem 6.3, where X′ = WX. Then, we have: E_W[φ(X′)|X] ≤ φ(X) + log(1 − "
+        "Σ_k(λ_k−1)²/(2d²(d+2)))",
         case="two units with correlation 0.8",
         corrected="the same for X′ = BN(WX)",
         why="A rotation alone leaves the isometry gap as it is; the proof bounds that of BN(WX).",

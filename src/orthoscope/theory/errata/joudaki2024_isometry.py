@@ -49,17 +49,17 @@ def _only_the_identity() -> Comparison:
     return Comparison(float((2 * _identity(3) - _identity(3)).norm()), "=", 0.0)
 
 
-def _any_multiple(scale: float, size: int) -> Comparison:
-    return Comparison(float(gram_isometry(scale * _identity(size))), "=", 1.0, ROUNDING)
-
-
 def _multiple_at_case() -> Comparison:
-    return _any_multiple(2.0, 3)
+    return Comparison(float(gram_isometry(2 * _identity(3))), "=", 1.0, ROUNDING)
 
 
-def _multiple_at_random(generator: torch.Generator) -> Comparison:
-    scale = float(torch.randn((), generator=generator, dtype=torch.float64).mul(9).exp())
-    return _any_multiple(scale, int(torch.randint(1, 9, (), generator=generator)))
+def _only_multiples_at_random(generator: torch.Generator) -> Comparison:
+    """Another matrix is below 1 by its variance of eigenvalues, here from traces (Cartwright and Field, 1978)."""
+    rows = _random_rows(generator)
+    gram = rows @ rows.mT
+    size, mean, largest = len(gram), float(gram.trace()) / len(gram), float(gram.norm())
+    variance = float(gram.square().sum()) / size - mean**2
+    return Comparison(float(gram_isometry(gram)), "<=", 1 - variance / (2 * largest * mean), ROUNDING)
 
 
 # Proof of Theorem 4.3, (4.4)-(4.7): the ratio of isometries.
@@ -143,13 +143,14 @@ ERRATA: tuple[Erratum, ...] = (
         key="joudaki2024-lemma-4.2",
         source="joudaki2024",
         where="Lemma 4.2, property 3",
-        printed="I(M) = 1 ⟺ M = I_n",
+        printed="it takes its maximum value if and only if M is identity I(M) = 1 ⟺ M = I_n",
         case="M = 2 I_3: I(M) = 1, and M is not the identity",
-        corrected="I(M) = 1 ⟺ M = c I_n with c > 0",
+        corrected="I(M) = 1 ⟺ M = c I_n with c > 0; otherwise I(M) ≤ 1 - v/(2 ‖M‖_F m), m and v > 0 the mean and "
+        "variance of the eigenvalues",
         why="Isometry is scale-invariant, by property 1 of the same lemma: equal eigenvalues need not be 1.",
         printed_at_case=_only_the_identity,
         corrected_at_case=_multiple_at_case,
-        corrected_at_random=_multiple_at_random,
+        corrected_at_random=_only_multiples_at_random,
     ),
     Erratum(
         key="joudaki2024-equation-4.7",

@@ -11,6 +11,7 @@ from orthoscope.theory.errata.random_kernel_maps import (
     random_repelling_map,
 )
 from orthoscope.theory.errata.record import Comparison, Erratum
+from orthoscope.theory.kernel.closed_forms import relu_overlap_map
 from orthoscope.theory.kernel.convergence import contraction_rate, convergence_case, normalised_rate
 from orthoscope.theory.kernel.kernel_map import kernel_map
 
@@ -95,10 +96,17 @@ def _relu_case() -> float:
     return float(convergence_case(relu.at_zero, relu.slope_at_zero, relu.slope_at_one) or 0)
 
 
-def _leaky_slope_at_one(generator: torch.Generator) -> Comparison:
-    slope = draw(generator, -1.0, 0.9)
-    leaky = kernel_map(lambda inputs: torch.where(inputs > 0, inputs, slope * inputs))
-    return Comparison(leaky.slope_at_one, "=", 1.0, ROUNDING)
+_NEAR = 1e-6
+
+
+def _homogeneous_slope_at_one(generator: torch.Generator) -> Comparison:
+    """(1 - κ(1-h))/h for φ = a relu(x) + b relu(-x), from the kernel κ₀ of ReLU: (a² + b²) κ₀(ρ) + 2ab κ₀(-ρ)."""
+    positive, negative = draw(generator, -2.0, 2.0), draw(generator, -2.0, 2.0)
+    own, cross = positive**2 + negative**2, 2 * positive * negative
+    overlaps = torch.tensor([1.0, 1 - _NEAR], dtype=torch.float64)
+    at_one, near = (own * relu_overlap_map(overlaps) + cross * relu_overlap_map(-overlaps)).tolist()
+    # κ₀ is 1 - x + 2√2 x^(3/2)/(3π) at 1 - x, and as much at x - 1.
+    return Comparison((1 - near / at_one) / _NEAR, "=", 1.0, _NEAR**0.5)
 
 
 def _corollary(start: float, right: float) -> Comparison:
@@ -110,9 +118,11 @@ def _corollary_random(generator: torch.Generator) -> Comparison:
     return Comparison(abs(kappa(start)), "<=", potential(start) / (2 - kappa.squares[1]), ROUNDING)
 
 
-def _bound_of_relu(slope: float) -> Comparison:
+def _nonlinear_share_of_relu() -> float:
+    """Σ_{k≥2} c_k²."""
     relu = kernel_map("relu")
-    return Comparison(1 - relu.at_zero - relu.slope_at_zero, "<=", 1 - slope, ROUNDING)
+    assert abs(relu.slope_at_one - 1) < ROUNDING
+    return 1 - relu.at_zero - relu.slope_at_zero
 
 
 def _nonlinear_share_random(generator: torch.Generator) -> Comparison:
@@ -125,7 +135,7 @@ ERRATA: tuple[Erratum, ...] = (
         key="joudaki2024-theorem-5.11-case-1",
         source="joudaki2024",
         where="Theorem 5.11, case 1, equation (5.7)",
-        printed="If κ(0) = 0, then ρ* = 0 is attracting with rate |ρ_ℓ|/(1−|ρ_ℓ|) ≤ |ρ_0|/(1−|ρ_0|) (1/κ′(1))^ℓ",
+        printed="If κ(0) = 0, then ρ* = 0 is an attracting with rate |ρ_ℓ|/(1−|ρ_ℓ|) ≤ |ρ_0|/(1−|ρ_0|) (1/κ′(1))^ℓ",
         case="tanh, ρ_0 = 1/2, the first layer: 1/κ′(1) = 0.849 is less than even κ′(0) = 0.930, the slope at the end",
         corrected="|ρ_ℓ|/(1−|ρ_ℓ|) ≤ |ρ_0|/(1−|ρ_0|) α^ℓ with α = 1/(2−κ′(0)), as in Theorem 5.8",
         why="1/κ′(1) is the contraction in the limit ρ → 1 only, where it is strongest; Theorem 5.8 has it right.",
@@ -149,7 +159,7 @@ ERRATA: tuple[Erratum, ...] = (
         key="joudaki2024-theorem-5.15",
         source="joudaki2024",
         where="Theorem 5.15, equation (5.14)",
-        printed="|ρ_ℓ|/(1−|ρ_ℓ|) ≤ |ρ_0|/(1−|ρ_0|) α^ℓ, α = (κ(1)−κ(0))/κ′(1), for post-act LN and any non-linear φ",
+        printed="|ρ_ℓ|/(1−|ρ_ℓ|) ≤ |ρ_0|/(1−|ρ_0|) α^ℓ, α = (κ(1)−κ(0))/κ′(1) [for post-act LN and any non-linear φ]",
         case="ReLU followed by layer normalisation, ρ_0 = 1/2, the first layer",
         corrected="the same with α = 1/(2 − κ′(0)/(κ(1)−κ(0)))",
         why="As in Theorem 5.11, case 1: the proof rests on Theorem 5.8, whose rate has κ′(0), not κ′(1).",
@@ -161,19 +171,20 @@ ERRATA: tuple[Erratum, ...] = (
         key="joudaki2024-figure-5.2",
         source="joudaki2024",
         where="Figure 5.2 (b) and section 5.7",
-        printed="(b) Case 2: ReLU activation (κ(0) > 0 and κ′(1) < 1)",
+        printed="(b) Case 2: ReLU activation [Theorem 5.11: 2. If κ(0) > 0 and κ′(1) < 1]",
         case="ReLU: κ′(1) = E φ′²/E φ² = (1/2)/(1/2) = 1",
         corrected="ReLU, as every positively homogeneous activation, has κ′(1) = 1 and is in case 3: 1−ρ_ℓ ~ 9π²/(2ℓ²)",
         why="A Hermite series of ReLU cut at 25 terms has κ′(1) = 0.948; κ′(1) is E φ′², not a truncated sum.",
         printed_at_case=lambda: Comparison(_relu_case(), "=", 2.0),
         corrected_at_case=lambda: Comparison(_relu_case(), "=", 3.0),
-        corrected_at_random=_leaky_slope_at_one,
+        corrected_at_random=_homogeneous_slope_at_one,
     ),
     Erratum(
         key="joudaki2024-corollary-5.10",
         source="joudaki2024",
         where="Corollary 5.10",
-        printed="|ρ_ℓ| ≤ ρ_0/(1−|ρ_0|) α^ℓ, from the inequality |ρ_ℓ| ≤ |ρ_ℓ| ≤ (1−|ρ_ℓ|)",
+        printed="converges to zero with rate |ρ_ℓ| ≤ ρ_0/(1−|ρ_0|) α^ℓ ... The proof follows directly from Theorem 5.8 "
+        "and the inequality |ρ_ℓ| ≤ |ρ_ℓ| ≤ (1−|ρ_ℓ|)",
         case="tanh, ρ_0 = −1/2, the first layer: the right-hand side is negative",
         corrected="|ρ_ℓ| ≤ |ρ_0|/(1−|ρ_0|) α^ℓ, from |ρ| ≤ |ρ|/(1−|ρ|)",
         why="The modulus of ρ_0 and a fraction bar are missing.",
@@ -185,12 +196,14 @@ ERRATA: tuple[Erratum, ...] = (
         key="joudaki2024-remark-5.9",
         source="joudaki2024",
         where="Remark 5.9, and the proof of Theorem 5.11 (“κ′(1) = 1 is impossible”)",
-        printed="if we have κ′(1) = 1, it implies that c_k = 0 for all k ≥ 2: Σ_{k≥2} c_k² ≤ 1 − κ′(1)",
+        printed="if we have κ′(1) = 1, it implies that c_k = 0 for all k ≥ 2",
         case="ReLU: κ′(1) = 1, but Σ_{k≥2} c_k² = 1/2 − 1/π = 0.18",
         corrected="if κ′(0) = 1, then c_k = 0 for all k ≥ 2: Σ_{k≥2} c_k² ≤ 1 − κ′(0)",
         why="κ′(0) = c_1² was meant; that κ′(1) = 1 is possible is case 3 of the same theorem.",
-        printed_at_case=lambda: _bound_of_relu(kernel_map("relu").slope_at_one),
-        corrected_at_case=lambda: _bound_of_relu(kernel_map("relu").slope_at_zero),
+        printed_at_case=lambda: Comparison(_nonlinear_share_of_relu(), "=", 0.0, ROUNDING),
+        corrected_at_case=lambda: Comparison(
+            _nonlinear_share_of_relu(), "<=", 1 - kernel_map("relu").slope_at_zero, ROUNDING
+        ),
         corrected_at_random=_nonlinear_share_random,
     ),
 )

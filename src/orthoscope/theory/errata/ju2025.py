@@ -1,4 +1,4 @@
-"""Ju (2025), slides: which orthogonal matrices a parametrisation reaches, and what Muon computes."""
+"""Ju (2025), slides: norms, and which orthogonal matrices a parametrisation reaches."""
 
 import torch
 from jaxtyping import Float
@@ -11,12 +11,6 @@ from orthoscope.theory.residual.trace_inequality import rotated_trace_supremum
 Square = Float[Tensor, "n n"]
 
 ROUNDING = 1e-10
-
-# Muon's polynomial: github.com/KellerJordan/Muon
-QUINTIC = (3.4445, -4.7750, 2.0315)
-QUINTIC_STEPS = 5
-# Largest |1 - σ| after five steps over singular values 0.01 to 1, on a grid of two million: 0.31817, at the lower side.
-QUINTIC_ERROR, SMALLEST_SINGULAR_VALUE = 0.3182, 0.01
 
 
 def _identity(size: int) -> Square:
@@ -130,85 +124,6 @@ def _givens_at_random(generator: torch.Generator) -> Comparison:
     return _givens_and_a_sign(_orthogonal(generator))
 
 
-# Muon.
-
-
-def _muon(matrix: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
-    """O: Muon's five steps from M/‖M‖_F."""
-    iterate = matrix / matrix.norm()
-    first, third, fifth = QUINTIC
-    for _ in range(QUINTIC_STEPS):
-        square = iterate @ iterate.mT
-        iterate = first * iterate + (third * square + fifth * square @ square) @ iterate
-    return iterate
-
-
-def _polar(matrix: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
-    """UVᵀ."""
-    u, _, vh = torch.linalg.svd(matrix, full_matrices=False)
-    return u @ vh
-
-
-def _muon_error(matrix: Float[Tensor, "m n"]) -> float:
-    return float(torch.linalg.matrix_norm(_muon(matrix) - _polar(matrix), ord=2))
-
-
-def _momentum() -> Square:
-    return torch.tensor([3.0, 4.0], dtype=torch.float64).diag()
-
-
-def _muon_is_exact() -> Comparison:
-    """The distance of O from the nearest multiple of UVᵀ: half of the spread of its singular values."""
-    values = torch.linalg.svdvals(_muon(_momentum()))
-    return Comparison(float(values[0] - values[-1]) / 2, "=", 0.0, ROUNDING)
-
-
-def _muon_at_case() -> Comparison:
-    return Comparison(_muon_error(_momentum()), "<=", QUINTIC_ERROR)
-
-
-def _muon_at_random(generator: torch.Generator) -> Comparison:
-    rows, columns = torch.randint(1, 9, (2,), generator=generator).tolist()
-    rank = min(rows, columns)
-    # Singular values within a factor 10 of each other are above 0.01 of the Frobenius norm up to rank 100.
-    spread = 10 ** -torch.rand(rank, generator=generator, dtype=torch.float64)
-    assert spread.min() / spread.norm() > SMALLEST_SINGULAR_VALUE
-    left, right = (haar(size, rank, generator=generator, dtype=torch.float64) for size in (rows, columns))
-    return Comparison(_muon_error(left * spread @ right.mT), "<=", QUINTIC_ERROR)
-
-
-# The problem that Muon solves, for R(W) = ‖W‖_F²/2, whose gradient is W.
-
-STEP = 0.1
-
-
-def _weight() -> Square:
-    return torch.tensor([3.0, -4.0], dtype=torch.float64).diag()
-
-
-def _objective_as_printed() -> Comparison:
-    """R(W) Σ ΔW_ij at the best multiple of UVᵀ with ‖ΔW‖₂ ≤ η, against its value at ΔW = -η 11ᵀ/2."""
-    loss = float(_weight().square().sum()) / 2
-    claimed = -STEP * loss * abs(float(_polar(_weight()).sum()))
-    return Comparison(claimed, "<=", -STEP * loss * float(torch.full((2, 2), 0.5).sum()), ROUNDING)
-
-
-def _objective(gradient: Float[Tensor, "m n"], other: Float[Tensor, "m n"]) -> Comparison:
-    """⟨∇R, ΔW⟩ at -ηUVᵀ, against its value at another matrix of norm η, the same for `other`."""
-    best, rival = (-STEP * float((gradient * _polar(matrix)).sum()) for matrix in (gradient, other))
-    return Comparison(best, "<=", rival, ROUNDING)
-
-
-def _objective_at_case() -> Comparison:
-    return _objective(_weight(), torch.tensor([[1.0, 1.0], [-1.0, 1.0]], dtype=torch.float64))
-
-
-def _objective_at_random(generator: torch.Generator) -> Comparison:
-    rows, columns = torch.randint(1, 9, (2,), generator=generator).tolist()
-    gradient, change = torch.randn(2, rows, columns, generator=generator, dtype=torch.float64)
-    return _objective(gradient, gradient + 0.1 * change)
-
-
 ERRATA: tuple[Erratum, ...] = (
     Erratum(
         key="ju2025-norm-preserving",
@@ -216,10 +131,10 @@ ERRATA: tuple[Erratum, ...] = (
         where="slide 4, with W of slide 7 and the layer of slide 9",
         printed="Orthogonal layers are norm-preserving [W ∈ R^{m×n}, WᵀW = I_n, y = act(xᵀW + b)]",
         case="m = 2, n = 1, W = (1, 0)ᵀ, x = (0, 1), linear, no bias: y = 0",
-        corrected="the backward map g ↦ Wg preserves norms; the forward one has ‖xᵀW‖ ≤ ‖x‖, equal for all x only if "
-        "m = n",
-        why="orthonormal columns preserve the norm of what multiplies W from the right; the layer multiplies from "
-        "the left",
+        corrected="the backward map g ↦ Wg preserves norms; the forward one has ‖xᵀW‖ ≤ ‖x‖, equal for all x only if m "
+        "= n",
+        why="orthonormal columns preserve the norm of what multiplies W from the right; the layer multiplies from the "
+        "left",
         printed_at_case=_forward_keeps_norms,
         corrected_at_case=_backward_at_case,
         corrected_at_random=_backward_at_random,
@@ -230,8 +145,8 @@ ERRATA: tuple[Erratum, ...] = (
         where="slide 10, Householder reflections",
         printed="Any n×n unitary matrix W can be decomposed into a product of n Householder reflections",
         case="n = 2, W = diag(1, -1): every product of two reflections has determinant 1, and distance 2 from W",
-        corrected="every orthogonal W is a product of at most n Householder reflections, and of exactly n if and "
-        "only if det W = (-1)ⁿ",
+        corrected="every orthogonal W is a product of at most n Householder reflections, and of exactly n if and only "
+        "if det W = (-1)ⁿ",
         why="a reflection has determinant -1, so n of them have (-1)ⁿ",
         printed_at_case=_exactly_n_reflections,
         corrected_at_case=_reflections_at_case,
@@ -249,31 +164,5 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_givens_reach_everything,
         corrected_at_case=_givens_at_case,
         corrected_at_random=_givens_at_random,
-    ),
-    Erratum(
-        key="ju2025-objective",
-        source="ju2025",
-        where="slide 17, the constrained optimisation problem",
-        printed="min_ΔW ⟨R(W), ΔW⟩ s.t. ‖ΔW‖₂ ≤ η. The solution to this problem is ΔW* ∝ UVᵀ, where ∇R(W) = UΣVᵀ",
-        case="R(W) = ‖W‖_F²/2, W = diag(3, -4): R(W) is a number, so the product is read as R(W) Σ_ij ΔW_ij, which is 0 "
-        "at every multiple of UVᵀ and -25η at -η 11ᵀ/2",
-        corrected="min_ΔW ⟨∇R(W), ΔW⟩ s.t. ‖ΔW‖₂ ≤ η has the solution ΔW* = -ηUVᵀ",
-        why="the ∇ is missing: R is the loss, whose change is to first order ⟨∇R(W), ΔW⟩",
-        printed_at_case=_objective_as_printed,
-        corrected_at_case=_objective_at_case,
-        corrected_at_random=_objective_at_random,
-    ),
-    Erratum(
-        key="ju2025-muon",
-        source="ju2025",
-        where="slide 17, last sentence (slide 15 says rightly that O_t approximates UVᵀ)",
-        printed="The solution to this problem is ΔW* ∝ UVᵀ ... This is exactly what Muon computes",
-        case="M = diag(3, 4), five steps with Muon's coefficients 3.4445, -4.7750, 2.0315: diag(1.12, 0.72) for UVᵀ = I",
-        corrected="‖O - UVᵀ‖₂ ≤ 0.3182 if the singular values of M/‖M‖_F are at least 0.01: five steps bring them "
-        "to 0.6818 ... 1.1344, not to 1",
-        why="the quintic's coefficients are chosen for speed at small singular values; 1 is not a fixed point of it",
-        printed_at_case=_muon_is_exact,
-        corrected_at_case=_muon_at_case,
-        corrected_at_random=_muon_at_random,
     ),
 )

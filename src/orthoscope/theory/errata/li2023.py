@@ -118,11 +118,10 @@ ERRATA: tuple[Erratum, ...] = (
         source="li2023",
         where="Theorem 3.1, proof, after equation (1)",
         printed="(RA3) implies the Jacobians are rank 1 and therefore h_k = U_{k,1} (∏_{i<k} (1 + S_{i,1})) U_{k,1}ᵀ "
-        "h₁, ... "
-        "h_k = k U_{i,1} U_{i,1}ᵀ h₁",
+        "h₁, ... h_k = k U_{i,1} U_{i,1}ᵀ h₁",
         case="u = (1, 0), h₁ = (1, 1), s_i = 1/i: after three blocks h₄ = (4, 1), printed (4, 0)",
-        corrected="h_k = h₁ + (∏_{i<k} (1 + s_i) - 1) uuᵀ h₁, for s_i = 1/i h_k = h₁ + (k - 1) uuᵀ h₁: equally "
-        "spaced on a line that passes beside the origin",
+        corrected="h_k = h₁ + (∏_{i<k} (1 + s_i) - 1) uuᵀ h₁, for s_i = 1/i h_k = h₁ + (k - 1) uuᵀ h₁: equally spaced "
+        "on a line that passes beside the origin",
         why="I + uSuᵀ is the identity, not zero, on what is orthogonal to u: the product in (1) needs all of U",
         printed_at_case=_only_the_direction_is_left,
         corrected_at_case=_rest_at_case,
@@ -132,12 +131,12 @@ ERRATA: tuple[Erratum, ...] = (
         key="li2023-theorem-3.3-equality",
         source="li2023",
         where="Theorem 3.3, proof, lines 54-56",
-        printed="the inequality becomes equality once the singular vectors of all the Jacobians align with those of "
-        "Δx wᵀ and once the vector w is chosen to be proportional to Δx (so that the matrix Δx wᵀ is symmetric)",
+        printed="the inequality becomes equality once the singular vectors of all the Jacobians align with those of Δx "
+        "wᵀ and once the vector w is chosen to be proportional to Δx (so that the matrix Δx wᵀ is symmetric)",
         case="w = -Δx of length 1, so Δx wᵀ = -ΔxΔxᵀ has the singular pair (Δx, -Δx), and J₁ = -ΔxΔxᵀ/2 has it too: "
         "the logit is -0.5, the bound 1.5",
-        corrected="equality holds once J_i = s_i uuᵀ with u = Δx/‖Δx‖ and w is a positive multiple of Δx "
-        "(so that Δx wᵀ is positive semidefinite)",
+        corrected="equality holds once J_i = s_i uuᵀ with u = Δx/‖Δx‖ and w is a positive multiple of Δx (so that Δx "
+        "wᵀ is positive semidefinite)",
         why="a symmetric matrix with a negative eigenvalue has different left and right singular vectors",
         printed_at_case=_attained_when_symmetric,
         corrected_at_case=_attained_at_case,
@@ -147,11 +146,11 @@ ERRATA: tuple[Erratum, ...] = (
         key="li2023-theorem-3.3-averaging",
         source="li2023",
         where="Theorem 3.3, proof, lines 66-68",
-        printed="one can further increase the logits and reduce the loss by averaging all the top singular values, "
-        "s_i for 1 ≤ i ≤ L + 1, and forcing them to be equal",
+        printed="one can further increase the logits and reduce the loss by averaging all the top singular values, s_i "
+        "for 1 ≤ i ≤ L + 1, and forcing them to be equal",
         case="L = 2, s₁ = 0.2, s₂ = 0.6, s₃ = 2: the logit falls from 3.84 to 3.49",
-        corrected="averaging s_i for 1 ≤ i ≤ L does not lower the logit s_{L+1} ∏ (1 + s_i); s_{L+1} = ‖w‖ ‖Δx‖ "
-        "stays out of it, and at the optimum ‖w‖² = s (1 + s)",
+        corrected="averaging s_i for 1 ≤ i ≤ L does not lower the logit s_{L+1} ∏ (1 + s_i); s_{L+1} = ‖w‖ ‖Δx‖ stays "
+        "out of it, and at the optimum ‖w‖² = s (1 + s)",
         why="the inequality of means was applied to the L factors 1 + s_i; s_{L+1} enters without the 1",
         printed_at_case=_averaging_with_the_head,
         corrected_at_case=_averaging_at_case,

@@ -38,7 +38,9 @@ def _angle_between_differences(corner: Vector, one: Vector, other: Vector, step:
     moved = [point + step for point in (corner, one, other)]
     near, far, opposite = ((moved[i] - moved[j]).square().sum() for i, j in ((0, 1), (0, 2), (1, 2)))
     scale = float((near * far).sqrt())
-    return Comparison(float(before) / scale, "=", float(near + far - opposite) / (2 * scale), ROUNDING / min(1.0, scale))
+    return Comparison(
+        float(before) / scale, "=", float(near + far - opposite) / (2 * scale), ROUNDING / min(1.0, scale)
+    )
 
 
 def _differences_at_case() -> Comparison:
@@ -135,8 +137,8 @@ ERRATA: tuple[Erratum, ...] = (
         printed="when ∇w_i = ∇w_j, w_i and w_j move in the same direction. Therefore, the angle between vectors "
         "remains unchanged under translation, and in this case, the translation transformation is a conformal mapping",
         case="w_i = (1, 0), w_j = (0, 1), both moved by (1, 1): the cosine goes from 0 to 0.8",
-        corrected="a common translation keeps the angles between differences, (w_i - w_k, w_j - w_k), "
-        "not the angle between w_i and w_j",
+        corrected="a common translation keeps the angles between differences, (w_i - w_k, w_j - w_k), not the angle "
+        "between w_i and w_j",
         why="angles between weight vectors are seen from the origin, which does not move along",
         printed_at_case=_translation_keeps_angles,
         corrected_at_case=_differences_at_case,
@@ -146,8 +148,8 @@ ERRATA: tuple[Erratum, ...] = (
         key="lu2024-theorem-2-moments",
         source="lu2024",
         where="Theorem 2, proof, after equation (3)",
-        printed="m_{i,t+1} = m_{j,t+1} and v_{i,t+1} = v_{j,t+1} when ∇w_{i,t} = ∇w_{j,t}, "
-        "so the Adam is also a conformal mapping",
+        printed="m_{i,t+1} = m_{j,t+1} and v_{i,t+1} = v_{j,t+1} when ∇w_{i,t} = ∇w_{j,t}, so the Adam is also a "
+        "conformal mapping",
         case="β₁ = 0.9, m_{i,t} = (1, 0), m_{j,t} = (0, 1), equal gradients (1, 1)",
         corrected="when ∇w_{i,t} = ∇w_{j,t}, ‖m_{i,t+1} - m_{j,t+1}‖ = β₁ ‖m_{i,t} - m_{j,t}‖: equal gradients at one "
         "step make the moments equal only if they were",
@@ -162,8 +164,8 @@ ERRATA: tuple[Erratum, ...] = (
         where="Theorem 2, proof, last paragraph",
         printed="‖∇w_i ⊙ ∇w_i - ∇w_j ⊙ ∇w_j‖₂ ≥ κ, κ = ‖∇w_i - ∇w_j‖₂",
         case="∇w_i = (0.1, 0.2), ∇w_j = (0.2, 0.1): the left side is 0.3 κ",
-        corrected="‖∇w_i ⊙ ∇w_i - ∇w_j ⊙ ∇w_j‖ = ‖(∇w_i + ∇w_j) ⊙ (∇w_i - ∇w_j)‖ ≤ κ max_k |∇w_i + ∇w_j|_k, "
-        "much less than κ when gradients are small",
+        corrected="‖∇w_i ⊙ ∇w_i - ∇w_j ⊙ ∇w_j‖ = ‖(∇w_i + ∇w_j) ⊙ (∇w_i - ∇w_j)‖ ≤ κ max_k |∇w_i + ∇w_j|_k, much less "
+        "than κ when gradients are small",
         why="squaring shrinks numbers below one half in distance; the inequality has no scale",
         printed_at_case=_squares_differ_more,
         corrected_at_case=_squares_at_case,

@@ -160,8 +160,8 @@ ERRATA: tuple[Erratum, ...] = (
         printed="∂L/∂x^l = 1/σ (1 + f'(z^{l+1})) ⊙ W^{l+1} P_{1⊥} P_{x^{l+1}⊥} (x^{l+1})'",
         case="tanh, W the cyclic shift of 4 units, x = (1, 2, 0, -1), two layers, against automatic differentiation",
         corrected="∂L/∂x^l = 1/σ^{l+1} (I + W^{l+1}ᵀ diag f'(z^{l+1})) P_{1⊥} P_{x^{l+1}⊥} (x^{l+1})'",
-        why="the skip passes the gradient beside the weights, not through them, and a Jacobian acts transposed, "
-        "after the slope",
+        why="the skip passes the gradient beside the weights, not through them, and a Jacobian acts transposed, after "
+        "the slope",
         printed_at_case=_state_gradient_as_printed,
         corrected_at_case=_state_gradient_at_case,
         corrected_at_random=_state_gradient_at_random,
@@ -196,8 +196,8 @@ ERRATA: tuple[Erratum, ...] = (
         key="lu2024-equations-20-22",
         source="lu2024",
         where="Theorem 3, proof, equations (20)-(23)",
-        printed="If ∇w_i^l and ∇w_j^l are any two row vectors in ∇W^l, ... ∇w_i^{c,l} = x_i^{l-1} δ^l ... "
-        "if ∇w_i^l and ∇w_j^l are any two column vectors in ∇W^l, ... ∇w_i^{r,l} = δ_i^l (x^{l-1})ᵀ",
+        printed="If ∇w_i^l and ∇w_j^l are any two row vectors in ∇W^l, ... ∇w_i^{c,l} = x_i^{l-1} δ^l ... if ∇w_i^l "
+        "and ∇w_j^l are any two column vectors in ∇W^l, ... ∇w_i^{r,l} = δ_i^l (x^{l-1})ᵀ",
         case="a plain tanh network, W the cyclic shift of 4 units, two layers: the second row of ∇W^1 is not x_2 δ",
         corrected="the rows of ∇W^l = δ^l (x^{l-1})ᵀ are δ_i^l (x^{l-1})ᵀ, its columns are x_i^{l-1} δ^l",
         why="rows and columns are exchanged",

@@ -70,8 +70,7 @@ ERRATA: tuple[Erratum, ...] = (
         "‖x^l‖² = N [Table 1: N, batch size; x^l ∈ R^{M_l}, neurons of layer l]",
         case="a batch of N = 3 samples of M = 5 units: after batch normalisation the first sample has ‖x‖² ≠ 3",
         corrected="‖x^l‖² = M_l for the vector of units of one sample, normalised over its units: the formulas are "
-        "those of "
-        "layer normalisation, N is the width",
+        "those of layer normalisation, N is the width",
         why="one letter stands for the batch size and for the number of entries that are normalised together",
         printed_at_case=_squared_norm_is_the_batch_size,
         corrected_at_case=_width_at_case,

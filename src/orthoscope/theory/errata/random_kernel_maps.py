@@ -31,8 +31,10 @@ class Polynomial:
         return overlap
 
     def landmarks(self) -> Landmarks:
-        """The iteration from 0 rises to the smallest fixed point."""
-        fixed = self.after(0.0, 4000)
+        """The iteration from 0 rises to the smallest fixed point, until rounding stops it."""
+        fixed = 0.0
+        while (following := self(fixed)) > fixed:
+            fixed = following
         return Landmarks(self(0.0), self.derivative(0.0), self.derivative(1.0), fixed, self.derivative(fixed))
 
 

@@ -37,7 +37,7 @@ def cyclic_network() -> TanhNetwork:
 
 
 def random_network(generator: torch.Generator) -> TanhNetwork:
-    units, layers = (int(torch.randint(*bounds, (), generator=generator)) for bounds in ((4, 9), (2, 7)))
+    units, layers = (int(torch.randint(*bounds, (), generator=generator)) for bounds in ((4, 9), (2, 5)))
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=torch.float64)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from orthoscope.theory.activations import Choice, Nonlinearity, nonlinearity
 from orthoscope.theory.gram.sphere import PairLaw, centred_pair, require_batch, stretched, uncentred_pair
+from orthoscope.theory.panels import panels
 from orthoscope.theory.sources import source
 
 Gram = Float[Tensor, "batch batch"]
@@ -150,12 +151,14 @@ class _Layer:
 
 
 def pair_law(phi: Nonlinearity, batch: int, centred: bool) -> PairLaw:
-    """The law of normalised samples of no overlap, split at the kinks of the activation."""
+    """The law of normalised samples of no overlap, split at the kinks of the activation and where it is steep."""
     if not centred and batch > LARGEST_UNCENTRED:
         raise ValueError(
             f"batch is {batch}: without centring, activations that are not linear are served up to {LARGEST_UNCENTRED}"
         )
-    return centred_pair(batch, phi.kinks) if centred else uncentred_pair(batch, phi.kinks)
+    fine = panels(phi, 1.0)
+    law = centred_pair if centred else uncentred_pair
+    return law(batch, phi.kinks, edges=tuple(fine.edges.tolist()), width=fine.width)
 
 
 def eigenvalue_ratio(overlap: float, batch: int) -> float:

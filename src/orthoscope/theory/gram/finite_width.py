@@ -20,8 +20,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.theory.activations import Choice, Nonlinearity, nonlinearity
-from orthoscope.theory.gram.dynamics import contrast
-from orthoscope.theory.gram.sphere import centred_pair, require_batch
+from orthoscope.theory.gram.dynamics import contrast, pair_law
+from orthoscope.theory.gram.sphere import require_batch
 from orthoscope.theory.sources import source
 
 
@@ -106,7 +106,7 @@ def linear_gram_error(batch: int, width: int) -> float:
 
 def one_layer_noise(phi: Nonlinearity, batch: int) -> float:
     r"""$E\|\xi\|_F^2 = E\|\phi(y)\|^4 - \|G_*\|_F^2$: $d$ times the mean square error of the Gram of $d$ units."""
-    law = centred_pair(batch, phi.kinks)
+    law = pair_law(phi, batch, centred=True)
     squares, others = phi(law.first).square(), phi(law.second).square()
     products = phi(law.first) * phi(law.second)
     fourth = batch * law.average(squares.square()) + batch * (batch - 1) * law.average(squares * others)
@@ -128,7 +128,7 @@ def gram_response(activation: Choice, batch: int, *, gain: int | float = 1.0) ->
     """
     require_batch(batch, 4)
     phi = nonlinearity(activation, gain)
-    law = centred_pair(batch, phi.kinks)
+    law = pair_law(phi, batch, centred=True)
     y, z = law.first, law.second
     squares, products = phi(y).square(), phi(y) * phi(z)
     k = (batch - 1) / (2 * batch * contrast(phi, law))

@@ -5,8 +5,9 @@ import math
 import torch
 from scipy.special import digamma
 
-from orthoscope.theory.activations import Choice, Nonlinearity, nonlinearity
-from orthoscope.theory.gram.sphere import DEVIATIONS, pieces, require_batch
+from orthoscope.theory.activations import Choice, nonlinearity
+from orthoscope.theory.gram.sphere import require_batch
+from orthoscope.theory.quadrature import gaussian_rule
 from orthoscope.theory.sources import source
 
 # A rate this close to 1 is that of a linear activation, up to the error of its quadrature.
@@ -60,20 +61,13 @@ def overlap_rate(activation: Choice, *, gain: int | float = 1.0) -> float:
     $$ \mu = \frac{(E\,x\phi(x))^2}{E\big(\phi(x) - E\phi(x)\big)^2}, \qquad x \sim \mathcal{N}(0, 1) $$
     """
     phi = nonlinearity(activation, gain)
-    points, weights = _gaussian(phi)
-    values = phi(points)
-    mean = float(weights @ values)
-    spread = float(weights @ (values - mean).square())
+    rule = gaussian_rule(phi)
+    values = phi(rule.nodes)
+    mean = float(rule.weights @ values)
+    spread = float(rule.weights @ (values - mean).square())
     if spread <= torch.finfo(torch.float64).eps * mean**2:
         raise ValueError("a constant activation leaves nothing to normalise")
-    return min(1.0, float(weights @ (points * values)) ** 2 / spread)
-
-
-def _gaussian(phi: Nonlinearity) -> tuple[torch.Tensor, torch.Tensor]:
-    edges = torch.linspace(-DEVIATIONS, DEVIATIONS, 14, dtype=torch.float64)
-    kinks = torch.tensor(phi.kinks, dtype=torch.float64).clamp(-DEVIATIONS, DEVIATIONS)
-    points, weights = pieces(torch.cat([edges, kinks]))
-    return points, weights * torch.exp(-points.square() / 2) / math.sqrt(2 * math.pi)
+    return min(1.0, float(rule.weights @ (rule.nodes * values)) ** 2 / spread)
 
 
 def _require_units(batch: int, width: int, least: int) -> None:

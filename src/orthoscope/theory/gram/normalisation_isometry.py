@@ -42,13 +42,14 @@ def isometry_gain(norms: Float[Tensor, "*batch vectors"]) -> Float[Tensor, "*bat
 
 @source(
     "joudaki2024",
-    "Theorem 4.3, (4.3); Corollaries 4.4 and 4.5 (corrected)",
+    "Theorem 4.3, (4.3); Corollaries 4.4 and 4.5 (corrected); Lemmas 6.2 and C.1",
     assumes="lengths as for isometry_gain; equal to it only if all lengths are equal",
 )
 def isometry_gain_bound(norms: Float[Tensor, "*batch vectors"]) -> Float[Tensor, "*batch"]:
     r"""The lower bound $1 + \operatorname{var}(a)/\bar a^2 = \operatorname{mean}(a^2)/\bar a^2$ of `isometry_gain`.
 
     It keeps the arithmetic mean where the identity has the geometric one: for small spread it is half of the rise.
+    A rotation before batch norm changes the lengths of the units and not $\mathcal{I}(G)$ (Lemma 6.2).
     """
     lengths = _positive(norms)
     return 1 + lengths.var(-1, correction=0) / lengths.mean(-1).square()

@@ -21,6 +21,7 @@ NODES, PIECE = 24, 2.0
 DEVIATIONS = 13.0
 # Pieces of a small sphere, which a stretched law needs and the uniform one does not.
 LEAST = 6
+MOST_NODES = 20_000_000
 # Probability that a stretched law may lose to the fixed nodes before it is refused.
 TOLERANCE = 1e-6
 
@@ -38,7 +39,9 @@ class PairLaw(NamedTuple):
         return float((self.weight * values).sum())
 
 
-def centred_pair(batch: int, kinks: tuple[float, ...] = ()) -> PairLaw:
+def centred_pair(
+    batch: int, kinks: tuple[float, ...] = (), *, edges: tuple[float, ...] = (), width: float = math.inf
+) -> PairLaw:
     r"""Two coordinates of $y$ uniform on the sphere of radius $\sqrt n$ in $\mathbf{1}^\perp$: centred, any $G$.
 
     For $h \sim \mathcal{N}(0, (a-b) I + b \mathbf{1}\mathbf{1}^\top)$ the centred $h - \bar h = \sqrt{a-b}\,Pz$ has no
@@ -47,7 +50,8 @@ def centred_pair(batch: int, kinks: tuple[float, ...] = ()) -> PairLaw:
 
     $$ y_2 = \sqrt{n-1}\,\big(\rho \sin\alpha + \sqrt{1-\rho^2}\,\cos\alpha\,\sin\beta\big). $$
 
-    The integrals are split where either coordinate passes a kink. $n = 2$ has two points, $n = 3$ is a circle.
+    The integrals are split where either coordinate passes a kink, or one of the edges of narrow panels, and into
+    pieces no longer than the width. $n = 2$ has two points, $n = 3$ is a circle.
     """
     require_batch(batch, 2)
     if batch == 2:
@@ -55,24 +59,27 @@ def centred_pair(batch: int, kinks: tuple[float, ...] = ()) -> PairLaw:
         return PairLaw(signs, -signs, 0 * signs, torch.full_like(signs, 0.5))
     radius, overlap = math.sqrt(batch - 1), -1 / (batch - 1)
     turn = math.acos(overlap)
-    inside = [kink for kink in kinks if abs(kink) < radius]
+    inside = [kink for kink in (*kinks, *edges) if abs(kink) < radius]
     if batch == 3:
-        return _circle(radius, turn, inside)
+        return _circle(radius, turn, inside, width)
     # A line y₂ = kink enters and leaves the disc at these y₁: there the inner integral is not smooth.
     ends = [radius * math.cos(math.acos(kink / radius) + sign * turn) for kink in inside for sign in (1, -1)]
     outer = torch.tensor(
         [math.asin(max(-1.0, min(1.0, value / radius))) for value in inside + ends], dtype=torch.float64
     )
-    alpha, alpha_weight = split_rule(outer, radius, batch - 3)
+    alpha, alpha_weight = split_rule(outer, radius, batch - 3, width=width)
     first = radius * alpha.sin()
     height = radius * math.sin(turn) * alpha.cos()
     inner = (torch.tensor(inside, dtype=torch.float64) - overlap * first[:, None]) / height[:, None]
-    beta, beta_weight = split_rule(inner.clamp(-1, 1).asin(), radius, batch - 4)
+    _require_few(len(first) * NODES * (len(inside) + _count(radius, width)))
+    beta, beta_weight = split_rule(inner.clamp(-1, 1).asin(), radius, batch - 4, width=width)
     second = overlap * first[:, None] + height[:, None] * beta.sin()
     return _law(first[:, None].expand_as(second), second, torch.zeros_like(second), alpha_weight[:, None] * beta_weight)
 
 
-def uncentred_pair(batch: int, kinks: tuple[float, ...] = ()) -> PairLaw:
+def uncentred_pair(
+    batch: int, kinks: tuple[float, ...] = (), *, edges: tuple[float, ...] = (), width: float = math.inf
+) -> PairLaw:
     r"""Two coordinates and the mean of $y$ uniform on the sphere of radius $\sqrt n$: not centred, $G = I$.
 
     $$ y_1 = \sqrt n\,\sin\alpha, \quad y_2 = \sqrt n\,\cos\alpha\,\sin\beta, \quad
@@ -83,18 +90,19 @@ def uncentred_pair(batch: int, kinks: tuple[float, ...] = ()) -> PairLaw:
     """
     require_batch(batch, 2)
     radius = math.sqrt(batch)
-    inside = [kink for kink in kinks if abs(kink) < radius]
+    inside = [kink for kink in (*kinks, *edges) if abs(kink) < radius]
     if batch == 2:
-        return _circle(radius, math.pi / 2, inside)
-    ends = [sign * math.sqrt(batch - kink**2) for kink in inside for sign in (1, -1)]
+        return _circle(radius, math.pi / 2, inside, width)
+    ends = [sign * math.sqrt(batch - kink**2) for kink in kinks if abs(kink) < radius for sign in (1, -1)]
     outer = torch.tensor([math.asin(value / radius) for value in inside + ends], dtype=torch.float64)
-    alpha, alpha_weight = split_rule(outer, radius, batch - 2, LEAST)
+    alpha, alpha_weight = split_rule(outer, radius, batch - 2, LEAST, width)
     first = radius * alpha.sin()
     height = radius * alpha.cos()
     inner = torch.tensor(inside, dtype=torch.float64) / height[:, None]
-    beta, beta_weight = split_rule(inner.clamp(-1, 1).asin(), radius, batch - 3, LEAST)
-    second = height[:, None] * beta.sin()
     rest, rest_weight = _mean_of_the_rest(batch)
+    _require_few(len(first) * NODES * (len(inside) + max(LEAST, _count(radius, width))) * len(rest))
+    beta, beta_weight = split_rule(inner.clamp(-1, 1).asin(), radius, batch - 3, LEAST, width)
+    second = height[:, None] * beta.sin()
     reach = math.sqrt(batch - 2) * height[:, None] * beta.cos()
     mean = ((first[:, None] + second)[..., None] + reach[..., None] * rest) / batch
     return _law(
@@ -127,7 +135,7 @@ def stretched(law: PairLaw, batch: int, ratio: float) -> PairLaw:
 
 
 def split_rule(
-    cuts: Float[Tensor, "*points cuts"], radius: float, power: int, least: int = 1
+    cuts: Float[Tensor, "*points cuts"], radius: float, power: int, least: int = 1, width: float = math.inf
 ) -> tuple[Float[Tensor, "*points nodes"], Float[Tensor, "*points nodes"]]:
     r"""Angles and weights of $\int_{-\pi/2}^{\pi/2} \cos^p\theta\,d\theta$, split at the cuts and into short pieces.
 
@@ -135,10 +143,21 @@ def split_rule(
     leaves the sphere the integrand ends in a half-integer power of the distance, which the map makes analytic.
     """
     limit = min(math.pi / 2, DEVIATIONS / radius)
-    count = max(least, math.ceil(2 * limit * radius / PIECE))
+    count = max(least, _count(radius, width))
     grid = torch.linspace(-limit, limit, count + 1, dtype=torch.float64).expand(*cuts.shape[:-1], -1)
     angles, weights = pieces(torch.cat([grid, cuts.clamp(-limit, limit)], -1))
     return angles, weights * angles.cos() ** power
+
+
+def _count(radius: float, width: float) -> int:
+    return math.ceil(min(math.pi * radius, 2 * DEVIATIONS) / min(PIECE, width))
+
+
+def _require_few(nodes: int) -> None:
+    if nodes > MOST_NODES:
+        raise ValueError(
+            f"the activation is too steep, or oscillates too fast: an average over the sphere takes {nodes:.1g} points"
+        )
 
 
 def pieces(
@@ -165,11 +184,12 @@ def _law(first: Tensor, second: Tensor, mean: Tensor, weight: Tensor) -> PairLaw
     return PairLaw(first.flatten(), second.flatten(), mean.flatten(), (weight / weight.sum()).flatten())
 
 
-def _circle(radius: float, turn: float, kinks: list[float]) -> PairLaw:
+def _circle(radius: float, turn: float, kinks: list[float], width: float) -> PairLaw:
     """Two coordinates of a uniform point of a circle, whose axes are `turn` apart."""
     angles = [sign * math.acos(kink / radius) + shift for kink in kinks for sign in (1, -1) for shift in (0.0, turn)]
     cuts = torch.tensor([math.remainder(angle, 2 * math.pi) for angle in angles], dtype=torch.float64)
-    angle, weight = pieces(torch.cat([cuts, torch.linspace(-math.pi, math.pi, 17, dtype=torch.float64)]))
+    count = max(16, 2 * _count(radius, width))
+    angle, weight = pieces(torch.cat([cuts, torch.linspace(-math.pi, math.pi, count + 1, dtype=torch.float64)]))
     first, second = radius * angle.cos(), radius * (angle - turn).cos()
     # On the circle of 1⊥ in three dimensions the mean is 0; on that of the plane it is of these two.
     mean = (first + second) / 2 if turn == math.pi / 2 else torch.zeros_like(first)

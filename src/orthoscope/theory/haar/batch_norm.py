@@ -9,7 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from orthoscope.theory.gram.normalisation_isometry import isometry_gain_bound
 from orthoscope.theory.sources import source
+
+batch_norm_isometry_gain = isometry_gain_bound
 
 Spectrum = Float[Tensor, "*batch width"]
 Scalar = Float[Tensor, "*batch"]
@@ -66,23 +69,6 @@ def expected_haar_gap(spectrum: Spectrum) -> Scalar:
     # exp(a) - exp(b) with the larger one in front: neither cancels nor overflows.
     difference = log_ratio.sign() * -torch.expm1(-log_ratio.abs() / 2) * torch.maximum(log_first, log_second).exp()
     return spectral_isometry_gap(spectrum) + difference.sum(-1) * step
-
-
-@source("joudaki2024", "Lemma 6.2 and Lemma C.1", assumes="square, non-degenerate input")
-def batch_norm_isometry_gain(row_norms: Float[Tensor, "*batch width"]) -> Scalar:
-    r"""Factor by which batch norm raises the isometry at least.
-
-    $$ \mathcal I(\mathrm{BN}(X))
-       \ge \Big(1 + \frac{\mathrm{var}\,\|X_j\|}{(\mathrm{mean}\,\|X_j\|)^2}\Big)\,\mathcal I(X) $$
-
-    Mean and (population) variance are of the norms of the rows of $X$; a rotation before it changes the rows and
-    not $\mathcal I(X)$. The exact factor is mean square over squared geometric mean; to second order in the spread
-    this bound has half of its logarithm.
-    """
-    norms = row_norms.double()
-    if not bool((norms > 0).all()):
-        raise ValueError("row norms are positive: a unit that is zero on the whole batch has no batch norm")
-    return 1 + norms.var(-1, correction=0) / norms.mean(-1).square()
 
 
 @source("joudaki2024", "Theorem 6.3 and Theorem C.4", assumes=NORMALISED)

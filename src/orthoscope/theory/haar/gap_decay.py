@@ -1,6 +1,6 @@
 r"""Decay of the isometry gap along the chain $X_{\ell+1} = \mathrm{BN}(W_\ell X_\ell)$ with Haar weights: bounds.
 
-Setting and notation as in `haar_batch_norm`. The bounds are proven, for every width and gap, and far from sharp: at
+Setting and notation as in `haar.batch_norm`. The bounds are proven, for every width and gap, and far from sharp: at
 a small gap the true factor of a layer is `haar_contraction`, $1 - 2/(d+2)$, and the bound is $1 - 1/(2d^2)$.
 """
 

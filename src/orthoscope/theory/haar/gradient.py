@@ -1,6 +1,6 @@
 r"""Gradients through batch norm and Haar weights stay bounded at any depth: bounds on Jacobians and on log-norms.
 
-Setting and notation as in `haar_batch_norm`. Norms of Jacobians are operator norms, of gradients Frobenius norms.
+Setting and notation as in `haar.batch_norm`. Norms of Jacobians are operator norms, of gradients Frobenius norms.
 """
 
 import torch

@@ -17,8 +17,16 @@ from orthoscope.theory.network.difference_noise import difference_noise
 from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory, require_signal
 from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 from orthoscope.theory.network.signals import Branch, Response, Signal
+from orthoscope.theory.network.sphere_layer import (
+    FEWEST,
+    Map,
+    SphereLayer,
+    centred_layer,
+    linear_layer,
+    uncentred_layer,
+)
 
-FEWEST = 4  # samples of which the return of a deviation is known
+_DIGITS = 5  # of an overlap, that rates and noise are worked out for
 
 
 class _Normalised(NamedTuple):
@@ -31,37 +39,32 @@ class _Normalised(NamedTuple):
 
 
 def batch_normalised(network: Hyperparameters, lifted: Response, before: Signal, samples: int) -> Branch:
-    r"""Mean, size and overlap after $\phi \circ \mathrm{BN}$, exact in wide layers; what goes on around them is not.
+    r"""Mean, size and overlap after $\phi \circ \mathrm{BN}$, exact in wide layers, and deviations of angles around them.
 
-    Deviations of the angles from their mean return at the rate of `gram_response` if centred; otherwise they are
-    multiplied by $m/(m+2)$ times what the activation does to them, $m = n$. So is the noise of a finite width, with
-    $m = n - 1$ if centred: exact for a linear activation, to leading order in $1/n$ for others. Rotations of as many samples as units $d$ multiply them by
-    $\sqrt{d/(d+2)}$, and add no noise but that of the activation. Centring turns the angles between samples
-    into those between differences.
+    Centring turns the angles between samples into those between differences: what cosines have in common is gone.
+    With Gaussian weights, rates and noise are those of `centred_layer`, `uncentred_layer` and `linear_layer`. Left
+    out: that deviations which the pairs of one sample share, and sizes of samples, have rates of their own.
+
+    Rotations of as many samples as units $d$ multiply deviations by $\sqrt{d/(d+2)}$ times what the activation does to
+    them, to leading order in $1/n$, and add no noise but that of the activation.
     """
     if network.order != "norm-activation":
         raise NoTheory("batch norm after the activation: what it does to a batch has no closed form")
     centred, phi, units = network.norm == "batch", network.activation, network.hidden.units
     found = _centred(phi, samples) if centred else _uncentred(phi, samples, lifted.signal.overlap)
-    directions = samples - 1 if centred else samples
-    damping = math.sqrt(units / (units + 2)) if network.rotation else directions / (directions + 2)
     require_signal(found.square)
-    overlap = max(0.0, found.overlap)
-    moments, difference = _around(phi, overlap, network.rotation)
-    rate = damping * moments.slope_product * (1 - overlap) / moments.spread
-    if centred and not network.rotation and samples >= FEWEST:
-        rate = _pair_rate(phi, samples)
-    response = Response(
-        Signal(found.square, 1 - found.spread / found.square, 0.0, 0.0, found.mean),
-        slope=rate * moments.spread / (moments.square * (1 - overlap)),
-        noise=damping * moments.noise,
-        difference_slope=rate,
-        difference_noise=damping * difference,
-    )
+    around = _around(network, lifted.signal, samples, found)
+    signal = Signal(found.square, 1 - found.spread / found.square, 0.0, 0.0, found.mean)
+    rest = 1 - before.overlap
+    # Differences have variance ∞, and cosines none, where all samples are one.
+    slope = around.overlap_rate / rest if rest > 0 else 0.0
+    common_slope = around.common_slope * lifted.slope
+    response = Response(signal, slope, around.noise, around.rate, around.difference_noise, common_slope)
     norm = lifted.of(before, units)._replace(mean_square=1.0, overlap=found.overlap)
     if centred:
         norm = norm._replace(overlap_variance=norm.difference_variance)
-    return Branch(response, norm, response.of(before, units), _slope_square(network, lifted.signal, samples, found))
+    multiplier, gradient = _backward(network, lifted.signal, samples, found, around)
+    return Branch(response, norm, response.of(before, units), multiplier, gradient)
 
 
 def require_stable(network: Hyperparameters, samples: int, depth: int) -> None:
@@ -81,13 +84,53 @@ def require_stable(network: Hyperparameters, samples: int, depth: int) -> None:
         )
 
 
-@lru_cache(maxsize=32)
-def _pair_rate(phi: Nonlinearity, samples: int) -> float:
-    return gram_response(phi, samples).pair_rate
+def _around(network: Hyperparameters, lifted: Signal, samples: int, found: _Normalised) -> SphereLayer:
+    """Rates and noise at the overlap of the samples; those of the Gaussian limit where the sphere gives none."""
+    phi = network.activation
+    if network.norm == "batch":
+        exact = centred_layer(phi, samples)
+    else:
+        # Of first order in 1/width anyway: overlaps that agree in so many digits share one table.
+        lowest, unit = -1 / (samples - 1), 10.0**-_DIGITS
+        overlap = min(max(round(lifted.overlap, _DIGITS), lowest * (1 - unit)), 1 - unit)
+        if slope_if_linear(phi) is not None:
+            exact = linear_layer(samples, overlap)
+        else:
+            exact = _uncentred_around(phi, samples, overlap)
+    if samples >= FEWEST and not network.rotation:
+        return exact
+    return _gaussian_around(network, samples, found.overlap, exact)
+
+
+@lru_cache(maxsize=256)
+def _uncentred_around(phi: Nonlinearity, samples: int, overlap: float) -> SphereLayer:
+    try:
+        return uncentred_layer(phi, samples, overlap, _uniform(phi, samples)[0])
+    except ValueError as reason:
+        raise NoTheory(f"batch norm without centring: {reason}") from reason
+
+
+def _gaussian_around(network: Hyperparameters, samples: int, overlap: float, exact: SphereLayer) -> SphereLayer:
+    r"""With rotations, or too few samples for four: $m/(m+2)$ times what a wide layer without norm does, $m$ dimensions.
+
+    Two samples about their mean are opposite, and nothing is left to deviate.
+    """
+    phi, units, rotation = network.activation, network.hidden.units, network.rotation
+    directions = samples - 1 if network.norm == "batch" else samples
+    damping = math.sqrt(units / (units + 2)) if rotation else directions / (directions + 2)
+    overlap = max(0.0, overlap)
+    moments, difference = _gaussian_moments(phi, overlap, rotation)
+    rate = 0.0 if directions == 1 else damping * moments.slope_product * (1 - overlap) / moments.spread
+    return exact._replace(
+        noise=damping * moments.noise if rotation and directions > 1 else exact.noise,
+        rate=rate,
+        overlap_rate=rate * moments.spread / moments.square,
+        difference_noise=damping * difference,
+    )
 
 
 @lru_cache(maxsize=32)
-def _around(phi: Nonlinearity, overlap: float, rotation: bool) -> tuple[LayerMoments, float]:
+def _gaussian_moments(phi: Nonlinearity, overlap: float, rotation: bool) -> tuple[LayerMoments, float]:
     """Moments and noise of differences, once for all layers of one overlap."""
     return layer_moments(phi, 1.0, overlap, rotation=rotation), difference_noise(phi, 1.0, overlap, rotation=rotation)
 
@@ -138,18 +181,26 @@ def _uniform(phi: Nonlinearity, samples: int) -> tuple[PairLaw, Tensor, Tensor]:
     return law, phi(law.first), phi(law.second)
 
 
-def _slope_square(network: Hyperparameters, lifted: Signal, samples: int, found: _Normalised) -> float:
-    """What a squared gradient is multiplied by: the growth where the spread is stationary, rescaled to it here."""
+def _backward(
+    network: Hyperparameters, lifted: Signal, samples: int, found: _Normalised, around: SphereLayer
+) -> tuple[float, Map | None]:
+    """What a squared gradient is multiplied by once it has gone through layers like this one, and the map behind it."""
     if network.rotation:
         # Bounded for as many samples as units (joudaki2024, Theorem 6.5), as with Gaussian weights for few samples.
-        return math.nan
-    growth = _growth(network.activation, samples, network.norm == "batch")
-    return math.exp(2 * growth) * found.spread / lifted.spread if lifted.spread > 0 else math.inf
+        return math.nan, None
+    if network.norm == "batch":
+        # The growth where the spread is stationary, rescaled to it here: shifts, like biases, are invisible.
+        growth = _growth(network.activation, samples)
+        return math.exp(2 * growth) * found.spread / lifted.spread if lifted.spread > 0 else math.inf, None
+    if around.gradient is None or math.isnan(_growth(network.activation, FEWEST)):
+        return math.nan, None
+    gradient = around.gradient * (slope_if_linear(network.activation) or 1.0) ** 2 / lifted.mean_square
+    return float(torch.linalg.eigvals(gradient).real.max()), gradient
 
 
 @lru_cache(maxsize=32)
-def _growth(phi: Nonlinearity, samples: int, centred: bool) -> float:
+def _growth(phi: Nonlinearity, samples: int) -> float:
     try:
-        return gradient_growth(samples, centred=centred, activation=phi)
+        return gradient_growth(samples, activation=phi)
     except ValueError:  # too few samples, or an activation that jumps: infinite or undefined
         return math.nan

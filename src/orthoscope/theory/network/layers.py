@@ -3,6 +3,9 @@
 import math
 from typing import NamedTuple
 
+import torch
+from torch import Tensor
+
 from orthoscope.theory.activations import Nonlinearity
 from orthoscope.theory.network.batch_normalised import batch_normalised
 from orthoscope.theory.network.difference_noise import difference_noise
@@ -22,7 +25,9 @@ class Layer(NamedTuple):
     activation: Signal
     output: Signal  # after the skip connection, if there is one
     to_linear: float  # from the output of the layer to the output of its linear part
-    to_input: float  # from the output of the layer to its input
+    to_input: float  # from the output of the layer to its input; of the first one only if it has as many inputs as units
+    # Where the layer mixes samples, what it does to the two mean squares of `SphereLayer.gradient` on these ways.
+    mixing: tuple[Tensor, Tensor] | None = None
 
 
 def layer(network: Hyperparameters, before: Signal, *, index: int, samples: int) -> Layer:
@@ -38,6 +43,10 @@ def layer(network: Hyperparameters, before: Signal, *, index: int, samples: int)
         response = skipped(before, response, skip)
         to_linear = log(skip**2 * branch.slope_square)
         to_input = log_sum(0.0, to_linear + through)
+    mixing = None
+    if branch.gradient is not None:
+        back = branch.gradient if skip is None else skip**2 * branch.gradient
+        mixing = back, law.weight_variance * back + (0.0 if skip is None else torch.eye(2, dtype=torch.float64))
     return Layer(
         linear=lifted.of(before, law.units),
         norm=branch.norm,
@@ -45,6 +54,7 @@ def layer(network: Hyperparameters, before: Signal, *, index: int, samples: int)
         output=response.of(before, law.units),
         to_linear=to_linear,
         to_input=to_input,
+        mixing=mixing,
     )
 
 

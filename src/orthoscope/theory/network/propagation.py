@@ -28,7 +28,8 @@ class Propagation:
 
         Relative to the gradient at the output of the network. Without a norm and with skip connections the
         network is nearly homogeneous, $Jh = h'$, so a gradient of random direction also carries
-        $q_L/(d q_\ell)$ along $h_\ell$, which outgrows the rest where skip connections add up means.
+        $q_L/(d q_\ell)$ along $h_\ell$, which outgrows the rest where skip connections add up means. With batch norm
+        that does not centre, gradients of different samples start independent, and what they share is followed.
         """
         depth = len(self.layers) if depth is None else depth
         if not 1 <= depth <= len(self.layers):
@@ -37,6 +38,9 @@ class Propagation:
             )
         last, network = self.network.last, self.network
         start = 0.0 if last is None else log(last.weight_variance)
+        if self.layers[0].mixing is not None:
+            hidden = [(start + value) / 2 for value in _mixed_back(self.layers[:depth])]
+            return hidden if last is None else [*hidden, 0.0]
         to_linear, to_input, log_squares = (values[:depth] for values in self._ways)
         # Summed from the end: a difference of sums from the start is nan past a layer that lets nothing through.
         arriving = torch.cat([to_input[1:].flip(0).cumsum(0).flip(0), to_input.new_zeros(1)])
@@ -81,6 +85,21 @@ def propagate(
         place = f"layer {len(layers) + 1}" if len(layers) < depth else "the head"
         raise LostSignal(f"{reason} at {place}", len(layers)) from reason
     return Propagation(network, inputs, tuple(layers), head)
+
+
+def _mixed_back(layers: tuple[Layer, ...]) -> list[float]:
+    """Logs of mean squared gradients at the linear parts, where batch norm mixes those of different samples."""
+    found: list[float] = []
+    # The mean square of a gradient, and that of the sum over the batch divided by √n: alike while independent.
+    squares, scale = torch.ones(2, dtype=torch.float64), 0.0
+    for part in reversed(layers):
+        assert part.mixing is not None
+        to_linear, to_input = part.mixing
+        found.append(scale + log(float((to_linear @ squares)[0])))
+        squares = to_input @ squares
+        size = float(squares[0])
+        squares, scale = squares / size, scale + log(size)
+    return found[::-1]
 
 
 def _head(network: Hyperparameters, last: LinearLaw, signal: Signal) -> Signal:

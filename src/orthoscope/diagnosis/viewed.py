@@ -1,0 +1,35 @@
+"""What can be looked at: everything that has a document, from which every view is drawn."""
+
+import json
+from abc import ABC, abstractmethod
+from os import PathLike
+from typing import Any
+
+from orthoscope import report
+
+
+class Viewed(ABC):
+    """A table at a prompt, a page in a notebook, a file where asked."""
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """Everything as plain data, in the versioned schema."""
+
+    def to_json(self) -> str:
+        """The document as strict JSON: no nan, no infinity."""
+        return json.dumps(self.document(), allow_nan=False)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write `.html` or `.json`, whole or not at all."""
+        report.write(path, [self.document()])
+
+    def __str__(self) -> str:
+        return report.text(self.document())
+
+    __repr__ = __str__  # at a prompt, the table
+
+    def _repr_html_(self) -> str:
+        return report.notebook(self.document())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))

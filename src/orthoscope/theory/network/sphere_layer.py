@@ -1,0 +1,164 @@
+r"""What $\phi \circ \mathrm{BN}$ does to small deviations of angles and to gradients: averages over a sphere.
+
+One unit's values on the batch are $h \sim \mathcal{N}(0, G)$, $G$ of diagonal 1 and $\rho$ off it, and become a point
+$y$ of a sphere; $r = (1 + (n-1)\rho)/(1-\rho)$ is its eigenvalue along the mean over those across it. With
+$D_y = y^\top G^{-1} y$ the law of $y$ has density $\propto D_y^{-n/2}$, whose derivative with $G$ gives all rates.
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.theory.activations import Nonlinearity
+from orthoscope.theory.gram.dynamics import eigenvalue_ratio, pair_law
+from orthoscope.theory.gram.finite_width import gram_response
+from orthoscope.theory.gram.sphere import LEAST, PairLaw, split_rule, stretched
+from orthoscope.theory.network.sphere_noise import sphere_difference_noise
+
+FEWEST = 4  # samples of which two differences can be told apart
+
+Map = Float[Tensor, "2 2"]
+
+
+class SphereLayer(NamedTuple):
+    r"""Deviations of angles through one layer, and gradients back through it, $\rho$ being the overlap before it."""
+
+    noise: float  # of the cosine of two samples, times the width
+    common_slope: float  # dρ′/dρ, when all cosines change as one
+    rate: float  # of the cosine of two differences; nan, as the next two, below four samples
+    overlap_rate: float  # deviation of a cosine of samples after it, over that of the cosine of two differences before
+    difference_noise: float
+    # Of the mean square of a gradient, and of that of its sum over the batch divided by √n; None if there is none.
+    gradient: Map | None = None
+
+
+@lru_cache(maxsize=32)
+def centred_layer(phi: Nonlinearity, samples: int) -> SphereLayer:
+    r"""Centred: what all cosines have in common is forgotten at once, whatever the overlap was.
+
+    With $\mu_2$ the rate, $A$ and $B$ of `gram_response`, and $\rho' = 1 - S/q$, deviations without a direction in
+    $\mathbf{1}^\perp$ give cosines of samples the variance, relative to that of cosines of differences before,
+
+    $$ \frac{n-3}{n-1}\,(1-\rho')^2\mu_2^2 + \Big(\frac{n-1}{n}\,\frac{B - \rho' A/2}{q}\Big)^2 $$
+
+    The first part is of single pairs, the second of all pairs of one sample.
+    """
+    law = pair_law(phi, samples, centred=True)
+    first, second = phi(law.first), phi(law.second)
+    noise = _cosine_noise(law, first, second)
+    if samples < FEWEST:
+        return SphereLayer(noise, 0.0, math.nan, math.nan, math.nan)
+    n, square, product = samples, law.average(first.square()), first * second
+    rate, after = gram_response(phi, n).pair_rate, law.average(product) / square
+    third_square = (n - law.first.square() - law.second.square()) / (n - 2)
+    of_squares = law.average(first.square() * (law.first.square() - law.second.square()))
+    of_products = law.average(product * (law.first.square() - third_square))
+    single = (n - 3) / (n - 1) * ((1 - after) * rate) ** 2
+    shared = ((n - 1) / n * (of_products - after / 2 * of_squares) / square) ** 2
+    return SphereLayer(noise, 0.0, rate, math.sqrt(single + shared), sphere_difference_noise(phi, n, 0.0))
+
+
+def uncentred_layer(phi: Nonlinearity, samples: int, overlap: float, uniform: PairLaw) -> SphereLayer:
+    r"""Not centred: with $q = E\phi_1^2$, $S = \tfrac12 E(\phi_1 - \phi_2)^2$ and $T$ the sum of the other $n-2$ samples,
+
+    $$ \text{rate} = \frac{n}{(1-\rho)S}\,E\Big[\frac{\phi_1\phi_2}{D_y}
+       \Big(y_1y_2 - \frac{(y_1+y_2)T}{n-2} + \frac{T^2 - (n - y_1^2 - y_2^2)}{(n-2)(n-3)}\Big)\Big], \qquad
+       \frac{d\rho'}{d\rho} = \frac{S\dot q - \dot Sq}{q^2} $$
+
+    where dots are averages with $\tfrac{n}{(1-\rho)^2}\big(\tfrac{\bar y^2}{2r^2(1 - \bar y^2 + \bar y^2/r)/n}
+    - \tfrac{1}{2r}\big)$, the change of the log-density with $\rho$. The rate at overlap 0 is
+    $E\phi_1\phi_2y_1y_2/E\phi_1^2$ for odd activations.
+    """
+    ratio = eigenvalue_ratio(overlap, samples)
+    law = stretched(uniform, samples, ratio)
+    first, second = phi(law.first), phi(law.second)
+    mean_square = law.mean.square()
+    density = 1 - mean_square + mean_square / ratio  # (1 - ρ) D_y / n
+    score = (samples * mean_square / (ratio * density) - 1) / (2 * ratio) * samples / (1 - overlap) ** 2
+    halved = (first - second).square() / 2
+    square, spread = law.average(first.square()), law.average(halved)
+    changes = law.average(score * first.square()), law.average(score * halved)
+    noise = _cosine_noise(law, first, second)
+    common_slope = (spread * changes[0] - square * changes[1]) / square**2
+    gradient = _gradient_map(law, phi, samples, density / (1 - overlap)) if samples > 2 else None
+    if samples < FEWEST:
+        return SphereLayer(noise, common_slope, math.nan, math.nan, math.nan, gradient)
+    rest = samples * law.mean - law.first - law.second
+    squares = samples - law.first.square() - law.second.square()
+    crossed = law.first * law.second - (law.first + law.second) * rest / (samples - 2)
+    crossed = crossed + (rest.square() - squares) / ((samples - 2) * (samples - 3))
+    rate = law.average(first * second * crossed / density) / spread
+    overlap_rate = rate * spread / square
+    return SphereLayer(
+        noise, common_slope, rate, overlap_rate, sphere_difference_noise(phi, samples, ratio), gradient
+    )
+
+
+@lru_cache(maxsize=128)
+def linear_layer(samples: int, overlap: float) -> SphereLayer:
+    r"""Not centred, linear: one integral, over $\bar y = \sin\alpha$ with $\tan\alpha = \sqrt r\tan\beta$.
+
+    $\beta$ has density $\cos^{n-2}\beta$. Across the mean $g = y - \bar y$ has no direction, $\|g\|^2 = n(1 - \bar y^2)$,
+    so with $m = n-1$ and $w = 1 - \bar y^2$: $S = nEw/m$, rate $\tfrac{n}{m+2}\,E[w^2/(w + \bar y^2/r)]/Ew$, noise of
+    differences $\tfrac{m}{m+2}\,Ew^2/(Ew)^2$, and $f = y_1y_2 - \tfrac{\rho'}{2}(y_1^2 + y_2^2)$ is a quadratic form.
+    """
+    ratio = max(0.0, eigenvalue_ratio(overlap, samples))
+    beta, weight = split_rule(torch.empty(0, dtype=torch.float64), math.sqrt(samples), samples - 2, LEAST)
+    weight = weight / weight.sum()
+    tangent = beta.tan().square()
+    across = 1 / (1 + ratio * tangent)  # w
+    along = ratio * tangent * across  # ȳ²
+    density = across * (1 + tangent)
+
+    def average(values: Tensor) -> float:
+        return float(weight @ values)
+
+    n, m = samples, samples - 1
+    mean, squared = average(across), average(across.square())
+    after = 1 - n / m * mean
+    common_slope = n / m * average(tangent * across.square()) * n / (1 - overlap) ** 2
+    # f = aᵀy with y = ȳ1 + g: the trace and the square of its matrix on the complement of 1.
+    trace = -after - (1 - after) / n
+    trace_square = (1 + after**2) / 2 - (1 - after) ** 2 / n + ((1 - after) / n) ** 2
+    noise = (1 - after) ** 2 * average(along.square() + along * across * n / m * (2 - 4 / n))
+    noise += 2 * (1 - after) * trace * n / m * average(along * across)
+    noise += (2 * trace_square + trace**2) * n**2 / (m * (m + 2)) * squared
+    rate = n / (m + 2) * average(across.square() / density) / mean
+    gradient = None
+    if samples > 2:
+        # tr QQ = n - 1, tr Q11ᵀQ = 1ᵀQQ1 = nw and 1ᵀQ11ᵀQ1 = n²w²: no other coordinate is needed.
+        shrink = n / (n - 2) / (1 - overlap) * density
+        sums = [shrink * m / n, shrink * across, shrink * across, n * shrink * across.square()]
+        gradient = _of_mean_squares([average(values) for values in sums], n)
+    return SphereLayer(noise, common_slope, rate, rate * (1 - after), m / (m + 2) * squared / mean**2, gradient)
+
+
+def _cosine_noise(law: PairLaw, first: Tensor, second: Tensor) -> float:
+    r"""$E f^2/(E\phi^2)^2$ with $f = \phi_1\phi_2 - \tfrac{\rho'}{2}(\phi_1^2 + \phi_2^2)$, $\rho'$ the overlap afterwards."""
+    square, halved = law.average(first.square()), (first - second).square() / 2
+    if not square > 0:
+        return 0.0
+    deviation = law.average(halved) / square * (first.square() + second.square()) / 2 - halved
+    return law.average(deviation.square()) / square**2
+
+
+def _gradient_map(law: PairLaw, phi: Nonlinearity, samples: int, inverse: Tensor) -> Map:
+    r"""The map of `uncentred_multiplier` at this $G$; $n$ times `inverse` is $D_y$, and $E[n/\|h\|^2|y] = D_y/(n-2)$."""
+    n, shrink = samples, samples / (samples - 2) * inverse
+    y, other_y, f, other_f = law.first, law.second, phi.derivative(law.first), phi.derivative(law.second)
+    z, other_z = 1 - law.mean * y, 1 - law.mean * other_y
+    trace = law.average(shrink * f.square() * (1 - y.square() / n))
+    total = law.average(shrink * (f * z).square())
+    trace_of_ones = trace - (n - 1) / n * law.average(shrink * y * f * other_y * other_f)
+    total_of_ones = total + (n - 1) * law.average(shrink * f * z * other_f * other_z)
+    return _of_mean_squares([trace, trace_of_ones, total, total_of_ones], n)
+
+
+def _of_mean_squares(images: list[float], samples: int) -> Map:
+    r"""The map of mean squares from what it makes of $I$ and $\mathbf{1}\mathbf{1}^\top$, whose own are 1, 1 and 1, n."""
+    known = torch.tensor([[1.0, 1.0], [1.0, float(samples)]], dtype=torch.float64)
+    return torch.linalg.solve(known, torch.tensor(images, dtype=torch.float64).view(2, 2), left=False)
