@@ -98,8 +98,8 @@ def expected_numbers(signal: Signal, samples: int, units: int, log_gradient: flo
         rms=math.sqrt(signal.mean_square),
         overlap=signal.overlap,
         gap=gap_of_overlaps(samples, signal.overlap, signal.overlap_variance) if samples > 1 else math.nan,
-        effective_rank=effective_rank(samples, signal.overlap, spread) if enough else math.nan,
-        isometry_gap=isometry_gap_of_overlaps(samples, signal.overlap, spread) if enough else math.nan,
+        effective_rank=effective_rank(samples, signal.overlap, spread, units) if enough else math.nan,
+        isometry_gap=isometry_gap_of_overlaps(samples, signal.overlap, spread, units) if enough else math.nan,
         gradient_norm=_exp(log_gradient),
     )
 

@@ -63,10 +63,12 @@ def _panels(activation: Nonlinearity, deviation: float) -> Panels:
         edges = resolving_edges(function, edges, _TOLERANCE, _NARROWEST * deviation, deviation)
     if len(edges) == len(start):
         return _EVEN_ONLY
-    return _fewest(edges, kinks, EVEN * deviation, reach)
+    return fewest_panels(edges, kinks, EVEN * deviation, reach)
 
 
-def _fewest(edges: Tensor, kinks: Tensor, widest: float, reach: float) -> Panels:
+def fewest_panels(
+    edges: Float[Tensor, " edges"], kinks: Float[Tensor, " kinks"], widest: float, reach: float
+) -> Panels:
     """The even width with which even panels and further edges together are fewest."""
     widths = edges.diff()
     choices = []

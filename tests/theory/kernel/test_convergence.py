@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from orthoscope.theory.kernel.convergence import (
     Landmarks,
@@ -49,7 +50,8 @@ def test_formulas_of_the_four_cases_by_hand() -> None:
     potential = 1 / 1.5**3
     assert float(distance_bound(CENTRED, start, 3)) == pytest.approx(potential / (1 + potential))
     assert float(distance_bound(CONTRACTING, start, 3)) == pytest.approx(0.5 * 0.8**3)
-    assert float(distance_bound(SLOW, start, 3)) == pytest.approx(0.5 / (1 + 3 * 0.2 * 0.5))
+    assert float(distance_bound(SLOW, start, 3)) == pytest.approx(0.5 / (1 + 3 * 0.3 * 0.5))
+    assert float(distance_bound(SLOW, -start, 3)) == pytest.approx(1.5 / (1 + 3 * 0.2 * 1.5))
     assert float(distance_bound(REPELLING, start, 3)) == pytest.approx((1 / 6) / 0.5 / 1.2**3)
 
 
@@ -66,6 +68,61 @@ def test_asymptotes_of_relu_and_exp_are_the_known_ones() -> None:
     assert kernel_map("exp").slow_distance(100) == pytest.approx(2 / 100, rel=1e-6)
     with pytest.raises(ValueError, match="at least 1"):
         slow_distance(1.0, 1.0, 0)
+
+
+@pytest.mark.parametrize("slope", [0.9, 0.99, 0.999, 0.99999])
+def test_too_few_layers_for_the_asymptotics_are_refused(slope: float) -> None:
+    """A distance above 1 was returned; with enough layers the map itself comes to the asymptote."""
+    kappa = kernel_map(nn.LeakyReLU(slope))
+    with pytest.raises(ValueError, match="too few for the asymptotics"):
+        kappa.slow_distance(1000)
+    if slope == 0.9:
+        depth = 200_000
+        assert 1 - float(kappa.trajectory(0.5, depth)[-1]) == pytest.approx(kappa.slow_distance(depth), rel=0.02)
+
+
+def test_the_slow_bound_from_an_overlap_above_0_holds_and_is_tight() -> None:
+    r"""For random $\kappa$ with $\kappa'(1) = 1$; equality in the limit of $\kappa = \kappa(0) + \dots$ of degree 2."""
+    generator = torch.Generator().manual_seed(0)
+    # c_k² for k = 0, 2, …, 7 and c_0² = Σ (k-1) c_k², the rest is c_1²: then κ(1) = κ'(1) = 1.
+    higher = torch.rand(1000, 6, dtype=torch.float64, generator=generator).pow(6)
+    orders = torch.arange(2.0, 8.0, dtype=torch.float64)
+    constant = higher @ (orders - 1)
+    room = torch.rand(1000, dtype=torch.float64, generator=generator) / (constant + higher.sum(-1))
+    higher, constant = higher * room[:, None], constant * room
+    linear = 1 - constant - higher.sum(-1)
+    overlap = torch.rand(1000, dtype=torch.float64, generator=generator)
+    start, closest = overlap, 0.0
+    for depth in range(1, 30):
+        overlap = constant + linear * overlap + (higher * overlap[:, None] ** orders).sum(-1)
+        for case in range(0, 1000, 10):
+            landmarks = Landmarks(float(constant[case]), float(linear[case]), 1.0, 1.0, 1.0)
+            ratio = (1 - overlap[case]) / distance_bound(landmarks, start[case], depth)
+            assert ratio <= 1 + 1e-12
+            closest = max(closest, float(ratio))
+    assert closest > 0.99
+
+
+def test_the_slow_bound_is_sharper_above_0_than_below() -> None:
+    kappa = kernel_map("relu")
+    above, below = kappa.at_zero, 1 - kappa.at_zero - kappa.slope_at_zero
+    assert (above, below) == (pytest.approx(1 / math.pi), pytest.approx(3 / 4 - 1 / math.pi - 0.25))
+    start = torch.tensor([1e-9, -1e-9], dtype=torch.float64)
+    assert float(kappa.bound(start, 100)[0]) == pytest.approx(1 / (1 + 100 / math.pi))
+    assert float(kappa.bound(start, 100)[1]) == pytest.approx(1 / (1 + 100 * below))
+
+
+@pytest.mark.parametrize("variance", [1e-6, 1e-10, 1e-12])
+def test_an_almost_linear_gelu_keeps_its_fixed_point_of_one_half(variance: float) -> None:
+    r"""$x/2 + \varepsilon x^2$ has $\kappa = (\rho + \delta(1 + 2\rho^2))/(1 + 3\delta)$: $\rho^* = 1/2$."""
+    kappa = kernel_map("gelu", input_variance=variance)
+    assert kappa.case == 4
+    assert kappa.fixed_point == pytest.approx(0.5, abs=1e-6 + 1e-15 / variance)
+
+
+def test_what_cannot_be_told_from_linear_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be told from 1"):
+        _ = kernel_map("gelu", input_variance=1e-15).case
 
 
 def test_negative_depth_is_refused() -> None:

@@ -5,6 +5,7 @@ theory leaves out: of the spread 1 - ρ for an overlap, of 1 for the log of a gr
 """
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -27,7 +28,7 @@ from orthoscope.theory.network import (
 )
 
 WIDTH, DEPTH, SAMPLES, SEEDS, OUTPUTS = 512, 6, 16, 20, 10
-EPSILON = {"layer": 1e-5, "batch": 1e-5, "rms": torch.finfo(torch.float32).eps}
+EPSILON = {"layer": 1e-5, "batch": 1e-5, "batch-uncentred": 1e-5, "rms": torch.finfo(torch.float32).eps}
 LEFT_OUT = 2.0  # times 1/width
 
 
@@ -47,10 +48,13 @@ def draws() -> Tensor:
     return torch.randn(SEEDS, DEPTH, WIDTH, WIDTH, generator=torch.Generator().manual_seed(1))
 
 
-def measured(model: MLP, parameters: dict[str, Tensor], seed: int) -> Measured:
+def measured(model: MLP, parameters: dict[str, Tensor], seed: int, overlap: float = 0.0) -> Measured:
     """Forward and back through the networks with these parameters, stacked over seeds; every seed has its own batch."""
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randn(SEEDS, SAMPLES, model.in_features, generator=generator)
+    if overlap > 0:
+        shared = torch.randn(SEEDS, 1, model.in_features, generator=generator)
+        inputs = math.sqrt(1 - overlap) * inputs + math.sqrt(overlap) * shared
     directions = torch.randn(SEEDS, SAMPLES, OUTPUTS, generator=generator)
     replace_all_batch_norm_modules_(model)
     linears = [module for module in model.modules() if isinstance(module, nn.Linear)]
@@ -104,20 +108,23 @@ def scaled_draws(model: MLP, network: Hyperparameters, draws: Tensor, seed: int)
     return parameters
 
 
-def measured_like(network: Hyperparameters, draws: Tensor, seed: int) -> Measured:
+def measured_like(
+    network: Hyperparameters, draws: Tensor, seed: int, overlap: float = 0.0, **arguments: Any
+) -> Measured:
     model = MLP(
         depth=DEPTH,
         width=WIDTH,
         out_features=OUTPUTS,
-        activation=network.activation.name,
+        activation=arguments.pop("activation", network.activation.name),
         norm=network.norm,
         order=network.order,
         residual=network.residual_scale is not None,
         residual_scale=1.0 if network.residual_scale is None else network.residual_scale,
         bias=network.hidden.bias_variance > 0,
         init=lambda *_: None,
+        **arguments,
     )
-    return measured(model, scaled_draws(model, network, draws, seed), seed)
+    return measured(model, scaled_draws(model, network, draws, seed), seed, overlap)
 
 
 def standard_error(values: Tensor) -> Tensor:
@@ -144,9 +151,9 @@ def assert_predicted(found: Propagation, seen: Measured, width: int = WIDTH) -> 
         gap = gap_of_overlaps(SAMPLES, signal.overlap, signal.overlap_variance)
         # Predicted for samples of one length: that these differ adds up to a relative √(1 + 2/n) to small gaps.
         assert float(seen.gap[:, index].mean()) == pytest.approx(gap, rel=0.1)
-        isometry = isometry_gap_of_overlaps(SAMPLES, signal.overlap, spread)
+        isometry = isometry_gap_of_overlaps(SAMPLES, signal.overlap, spread, width)
         assert float(seen.isometry_gap[:, index].mean()) == pytest.approx(isometry, rel=0.08, abs=0.006)
-        rank = effective_rank(SAMPLES, signal.overlap, spread)
+        rank = effective_rank(SAMPLES, signal.overlap, spread, width)
         assert float(seen.effective_rank[:, index].mean()) == pytest.approx(rank, rel=10 / width)
 
 
@@ -203,9 +210,42 @@ def test_batch_norm_is_predicted(activation: str, residual: float | None, draws:
     assert bool(((steps.mean(0) - expected_steps).abs() <= error).all()), "from layer to layer there is nothing to lose"
     output = found.layers[-1].output
     gap = gap_of_overlaps(SAMPLES, output.overlap, output.overlap_variance)
-    rank = effective_rank(SAMPLES, output.overlap, SAMPLES * output.difference_variance)
+    rank = effective_rank(SAMPLES, output.overlap, SAMPLES * output.difference_variance, WIDTH)
     assert float(seen.gap[:, -1].mean()) == pytest.approx(gap, rel=0.15)
     assert float(seen.effective_rank[:, -1].mean()) == pytest.approx(rank, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("activation", "norm", "overlap", "bias", "gain"),
+    [
+        ("tanh", "none", 0.5, 0.0, 1.0),
+        ("tanh", "layer", 0.5, 0.1, 2.0),
+        ("elu", "batch", 0.5, 0.5, 1.0),
+        ("tanh", "batch-uncentred", 0.5, 0.0, 2.0),
+        ("elu", "batch-uncentred", 0.5, 0.5, 1.0),
+        ("identity", "batch-uncentred", 0.5, 0.5, 1.0),
+    ],
+)
+def test_batches_that_overlap_are_predicted(
+    activation: str, norm: str, overlap: float, bias: float, gain: float, draws: Tensor
+) -> None:
+    """Overlaps, gradients layer by layer, and gaps, from samples that share half of what they are."""
+    hyper = replace(network(activation, 1.0, bias, norm), activation=nonlinearity(activation, gain))
+    found = propagate(hyper, gaussian_inputs(SAMPLES, WIDTH, overlap), DEPTH)
+    seen = measured_like(hyper, draws, seed=8, overlap=overlap, activation=activation, gain=gain)
+    expected = overlaps(found)
+    error = 4 * standard_error(seen.overlap) + LEFT_OUT / WIDTH
+    assert bool(((seen.overlap.mean(0) - expected).abs() <= error).all()), (seen.overlap.mean(0), expected, error)
+    gradients = torch.tensor(found.log_gradients(), dtype=torch.float64)
+    # Of a centred norm, the share of 1/n along the mean of the batch, lost in the last layer.
+    lost = 1 / (2 * SAMPLES) if norm == "batch" else 0.0
+    error = 4 * standard_error(seen.log_gradients) + LEFT_OUT / WIDTH + lost
+    misses = (seen.log_gradients.mean(0) - gradients).abs()
+    assert bool((misses <= error).all()), (seen.log_gradients.mean(0), gradients, error)
+    for index, layer in enumerate(found.layers):
+        gap = gap_of_overlaps(SAMPLES, layer.output.overlap, layer.output.overlap_variance)
+        # As above: lengths of samples differ.
+        assert float(seen.gap[:, index].mean()) == pytest.approx(gap, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from orthoscope.theory.activations import NONLINEARITIES, nonlinearity
-from orthoscope.theory.network.gaussian_pairs import bends, gaussian_pairs
+from orthoscope.theory.network.gaussian_pairs import gaussian_pairs
+from orthoscope.theory.panels import bends
 
 OVERLAPS = [-1.0, -0.3, 0.0, 0.4, 0.999, 1.0]
 VARIANCES = [1e-3, 1.0, 400.0]
@@ -18,14 +19,14 @@ ROUNDING = 1e-12
 def product_moment(name: str, variance: float, overlap: float) -> float:
     r"""$\mathbb{E}\phi(X)\phi(Y)$ by quadrature."""
     phi = nonlinearity(name)
-    pairs = gaussian_pairs(variance, overlap, phi.kinks)
+    pairs = gaussian_pairs(phi, variance, overlap)
     return pairs.mean(phi(pairs.first) * phi(pairs.second))
 
 
 @pytest.mark.parametrize("overlap", OVERLAPS)
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_moments_of_polynomials_are_those_of_isserlis(variance: float, overlap: float) -> None:
-    pairs = gaussian_pairs(variance, overlap)
+    pairs = gaussian_pairs(nonlinearity("identity"), variance, overlap)
     x, y = pairs.first / math.sqrt(variance), pairs.second / math.sqrt(variance)
     expected = {
         (0, 0): 1.0,
@@ -68,7 +69,7 @@ def test_kinks_and_jumps_cost_no_digits(name: str, variance: float, overlap: flo
 def test_without_the_kinks_digits_are_lost() -> None:
     """So the test above can fail."""
     phi = nonlinearity("relu")
-    pairs = gaussian_pairs(1.0, 0.4)
+    pairs = gaussian_pairs(nonlinearity("identity"), 1.0, 0.4)
     assert abs(pairs.mean(phi(pairs.first) * phi(pairs.second)) - arc_cosine(1.0, 0.4)) > 1e-6
 
 
@@ -99,7 +100,7 @@ def test_differences_keep_their_digits_near_overlap_one(exponent: int) -> None:
     r"""A half squared difference of size $t$ has relative error $10^{-16}/\sqrt t$, not $10^{-16}/t$."""
     gap = 2.0**-exponent  # 1 - gap is a float
     phi = nonlinearity("relu")
-    pairs = gaussian_pairs(1.0, 1 - gap, phi.kinks)
+    pairs = gaussian_pairs(phi, 1.0, 1 - gap)
     first, second = phi(pairs.first), phi(pairs.second)
     exact = half_squared_difference_of_relu(gap)
     assert pairs.mean((first - second).square()) / 2 == pytest.approx(exact, rel=1e-14 + 1e-15 / math.sqrt(gap))
@@ -120,7 +121,36 @@ def test_smooth_differences_follow_their_series() -> None:
 
     gap = 2.0**-20
     series = gap * expectation("first", 2) - gap**2 / 2 * expectation("second", 2)
-    pairs = gaussian_pairs(1.0, 1 - gap)
+    pairs = gaussian_pairs(nonlinearity("tanh"), 1.0, 1 - gap)
     found: Tensor = (torch.tanh(pairs.first) - torch.tanh(pairs.second)).square()
     assert pairs.mean(found) / 2 == pytest.approx(series, rel=10 * gap**2 + ROUNDING)
     assert abs(gap * expectation("first", 2) / series - 1) > 1e-7, "the second order is seen"
+
+
+@pytest.mark.parametrize("overlap", [-0.6, 0.3, 0.999])
+@pytest.mark.parametrize("gain", [0.01, 10.0, 30.0, 100.0, 1e4])
+def test_a_steep_error_function_follows_the_same_kernel(gain: float, overlap: float) -> None:
+    phi = nonlinearity("erf", gain)
+    pairs = gaussian_pairs(phi, 1.0, overlap)
+    share = 2 * gain**2 / (1 + 2 * gain**2)
+    found = gain**2 * pairs.mean(phi(pairs.first) * phi(pairs.second))
+    assert found == pytest.approx(2 / math.pi * math.asin(share * overlap), rel=1e-11)
+    slopes = pairs.mean(phi.derivative(pairs.first) * phi.derivative(pairs.second))
+    exact = 2 / math.pi * share / math.sqrt(1 - (share * overlap) ** 2) / gain**2
+    assert slopes == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("gain", [10.0, 30.0])
+def test_fast_oscillations_are_integrated_too(gain: float) -> None:
+    r"""$\mathbb{E}\sin^2(aX)\sin^2(aY)$ from $\sin^2 = (1 - \cos)/2$."""
+    phi = nonlinearity("sin", gain)
+    pairs = gaussian_pairs(phi, 1.0, 0.999)
+    found = gain**4 * pairs.mean((phi(pairs.first) * phi(pairs.second)).square())
+    square = 4 * gain**2
+    exact = (1 - 2 * math.exp(-square / 2) + (math.exp(-square * 0.001) + math.exp(-square * 1.999)) / 2) / 4
+    assert found == pytest.approx(exact, rel=1e-10)
+
+
+def test_what_oscillates_too_fast_is_refused() -> None:
+    with pytest.raises(ValueError, match="too steep, or oscillates too fast"):
+        gaussian_pairs(nonlinearity("sin", 300.0), 1.0, 0.3)

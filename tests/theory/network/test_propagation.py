@@ -253,3 +253,10 @@ def test_gaussian_inputs_are_what_gaussian_samples_are(generator: torch.Generato
     )
     assert float(cosine.var()) == pytest.approx(inputs.overlap_variance, rel=error)
     assert float(difference.var()) == pytest.approx(inputs.difference_variance, rel=error)
+
+
+@pytest.mark.parametrize(("width", "depth"), [(10, 200), (1, 10)])
+def test_a_variance_of_cosines_is_at_most_one(width: int, depth: int) -> None:
+    hyper = Hyperparameters(nonlinearity("identity"), LinearLaw(width))
+    variances = [layer.output.overlap_variance for layer in propagate(hyper, gaussian_inputs(8, width), depth).layers]
+    assert 0.85 < variances[-1] <= 1.0

@@ -161,3 +161,73 @@ def test_a_law_without_spread_is_refused(spread: float) -> None:
 def test_one_sample_has_no_spectrum() -> None:
     with pytest.raises(ValueError, match="at least 2 samples"):
         typical_spectrum(1, 0.0, 0.1)
+
+
+SHARES = [0.1, 0.5, 0.9]
+
+
+def mean_logarithm(spread: float, share: float) -> float:
+    r"""$-\int_0^1 \log S(-t)\,dt$ by the midpoint rule, $S(z) = (1 + cz)^{-y/c}$."""
+    points = (torch.arange(20_000, dtype=torch.float64) + 0.5) / 20_000
+    return float((1 - share * points).log().mean()) * spread / share
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
+def test_law_of_many_samples_has_its_moments_and_mean_log(spread: float, share: float) -> None:
+    """The third moment, by Lagrange, has (1 + cz)^(3y/c) in the place of e^(3yz): less by cy/2 · 3/3."""
+    values, weights = spread_law(spread, share)
+    assert float(weights.sum()) == pytest.approx(1.0, abs=STATED)
+    assert float(weights @ values) == pytest.approx(1.0, abs=STATED)
+    assert float(weights @ (values - 1).square()) == pytest.approx(spread, rel=STATED)
+    third = 1 + 3 * spread + 1.5 * spread**2 - share * spread / 2
+    assert float(weights @ values**3) == pytest.approx(third, rel=2 * STATED)
+    assert float(weights @ values.log()) == pytest.approx(mean_logarithm(spread, share), rel=1e-5)
+    assert bool((values.diff() > 0).all())
+    assert bool((weights > 0).all())
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_one_layer_is_marchenko_and_pastur(share: float) -> None:
+    values, _ = spread_law(share, share)
+    edges = (1 - math.sqrt(share)) ** 2, (1 + math.sqrt(share)) ** 2
+    assert (float(values[0]), float(values[-1])) == pytest.approx(edges, rel=1e-4)
+
+
+@pytest.mark.parametrize(("samples", "layers"), [(64, 1), (48, 1), (32, 6)])
+def test_isometry_gaps_of_nearly_as_many_samples_as_units(
+    samples: int, layers: int, generator: torch.Generator
+) -> None:
+    """As many samples as units are twice as far from an isometry as few are."""
+    units, batches = 64, 100
+    hidden = torch.randn(batches, samples, units, generator=generator, dtype=torch.float64)
+    for _ in range(layers - 1):
+        weights = torch.randn(batches, units, units, generator=generator, dtype=torch.float64)
+        hidden = hidden @ weights / math.sqrt(units)
+    gaps = metrics.isometry_gap(hidden)
+    spread = samples * layers / units
+    found = isometry_gap_of_overlaps(samples, 0.0, spread, units)
+    error = 4 * float(gaps.std()) / math.sqrt(batches) + 2 * layers / samples
+    assert float(gaps.mean()) == pytest.approx(found, abs=error)
+    assert abs(float(gaps.mean()) - isometry_gap_of_overlaps(samples, 0.0, spread)) > error
+    rank = float(metrics.effective_rank(hidden).mean())
+    miss, miss_of_few = (effective_rank(samples, 0.0, spread, known) / rank - 1 for known in (units, None))
+    assert 0 < miss < 0.04
+    assert miss_of_few > 1.5 * miss, "few samples keep more"
+
+
+def test_half_of_the_spread_is_continuous_in_the_share() -> None:
+    few = isometry_gap_of_overlaps(10, 0.0, 1.0)
+    by_units = [isometry_gap_of_overlaps(10, 0.0, 1.0, units) for units in (10**9, 100_001, 99_999, 1000, 11, 10)]
+    assert by_units[0] == pytest.approx(few, rel=1e-8)
+    assert by_units[1] == pytest.approx(by_units[2], rel=1e-6)
+    assert by_units == sorted(by_units)
+    assert by_units[-1] == pytest.approx(2 * few)
+
+
+def test_more_samples_than_units_are_refused() -> None:
+    with pytest.raises(ValueError, match="5 samples are dependent in 4 dimensions"):
+        effective_rank(5, 0.0, 0.3, 4)
+    with pytest.raises(ValueError, match="samples a unit"):
+        spread_law(1.0, 1.5)
+    assert 1 <= effective_rank(5, 0.0, 1e-3, 5) <= 5

@@ -29,7 +29,11 @@ def lyapunov_exponents(width: int, weight_variance: float | None = None) -> Floa
     return (math.log(2) + math.log(variance) + torch.digamma(freedoms / 2)) / 2
 
 
-@source("joudaki2024", "(A.14), the δ of Lemma A.8 (corrected: (A.13) gives half)", assumes="linear network, square Gaussian weights, depth >> 1")
+@source(
+    "joudaki2024",
+    "equation (A.14), the δ of Lemma A.8 (corrected: (A.13) gives half of it)",
+    assumes="linear network, square Gaussian weights, depth >> 1",
+)
 def collapse_rate(width: int) -> float:
     r"""Rate at which a linear network without normalisation loses all directions but one, of any weight variance.
 

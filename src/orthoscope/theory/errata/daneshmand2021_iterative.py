@@ -128,6 +128,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_sliced_printed,
         corrected_at_case=_orthogonal_at_case,
         corrected_at_random=_orthogonal_corrected,
+        random_cases=300,
     ),
     Erratum(
         key="daneshmand2021-equation-18",

@@ -169,6 +169,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_mean_printed,
         corrected_at_case=_mean_at_case,
         corrected_at_random=_mean_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="daneshmand2021-lemma-6-products",
@@ -181,7 +182,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_squares_printed,
         corrected_at_case=_products_at_case,
         corrected_at_random=_products_at_random,
-        random_cases=300,
+        random_cases=200,
     ),
     Erratum(
         key="daneshmand2021-lemma-6-sum",
@@ -194,7 +195,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_scatter_printed,
         corrected_at_case=_scatter_at_case,
         corrected_at_random=_scatter_at_random,
-        random_cases=300,
+        random_cases=100,
     ),
     Erratum(
         key="daneshmand2021-lemma-10",

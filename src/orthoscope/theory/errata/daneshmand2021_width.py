@@ -162,14 +162,14 @@ ERRATA: tuple[Erratum, ...] = (
         printed="the deviation of the representations from orthogonality rapidly decays with depth up to a term "
         "inversely proportional to the network width",
         case="4 samples, widths 16 and 256, deep layers: the mean of V falls by 4, not by 16",
-        corrected="up to a term inversely proportional to the square root of the width, as in Theorem 1: deep in it "
+        corrected="up to a term inversely proportional to the square root of the width, as in Theorem 1; at depth "
         "E[V²] = (1 - 1/n)(n+2)²/(4(n+1)d) to leading order in 1/d",
         why="each layer's Gram matrix is a mean of d independent rows, so it scatters by d^(-1/2); V² is inversely "
         "proportional to d",
         printed_at_case=_floor_printed,
         corrected_at_case=_floor_at_case,
         corrected_at_random=_floor_at_random,
-        random_cases=50,
+        random_cases=30,
     ),
     Erratum(
         key="daneshmand2021-introduction",
@@ -210,6 +210,6 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_figure_printed,
         corrected_at_case=_figure_at_case,
         corrected_at_random=_figure_at_random,
-        random_cases=100,
+        random_cases=50,
     ),
 )

@@ -171,7 +171,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_smallest_printed,
         corrected_at_case=_smallest_at_case,
         corrected_at_random=_smallest_at_random,
-        random_cases=300,
+        random_cases=200,
     ),
     Erratum(
         key="joudaki2024-lemma-a.4",
@@ -184,7 +184,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_weakest_printed,
         corrected_at_case=_weakest_at_case,
         corrected_at_random=_weakest_at_random,
-        random_cases=200,
+        random_cases=100,
     ),
     Erratum(
         key="joudaki2024-equation-a.13",
@@ -197,7 +197,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_exponent_printed,
         corrected_at_case=_exponent_at_case,
         corrected_at_random=_exponent_at_random,
-        random_cases=300,
+        random_cases=200,
     ),
     Erratum(
         key="joudaki2024-digamma",
@@ -225,6 +225,6 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_rate_printed,
         corrected_at_case=_rate_at_case,
         corrected_at_random=_rate_at_random,
-        random_cases=100,
+        random_cases=50,
     ),
 )

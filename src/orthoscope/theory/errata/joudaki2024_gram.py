@@ -153,6 +153,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_identity_is_the_fixed_point,
         corrected_at_case=_projection_at_case,
         corrected_at_random=_projection_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="joudaki2024-lemma-3.3",
@@ -168,6 +169,6 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_lemma_at_case,
         corrected_at_case=_noise_at_case,
         corrected_at_random=_noise_at_random,
-        random_cases=300,
+        random_cases=200,
     ),
 )

@@ -4,7 +4,6 @@ import math
 
 import torch
 from jaxtyping import Float
-from scipy.stats import norm
 from torch import Tensor
 
 from orthoscope.theory.errata.record import Comparison, Erratum
@@ -50,7 +49,7 @@ def _variance_distance(variance: float) -> float:
     if variance == 1:
         return 0.0
     crossing = math.sqrt(variance * math.log(variance) / (variance - 1))
-    return 2 * abs(float(norm.cdf(crossing) - norm.cdf(crossing / math.sqrt(variance))))
+    return abs(math.erf(crossing / math.sqrt(2)) - math.erf(crossing / math.sqrt(2 * variance)))
 
 
 def _any_threshold() -> Comparison:
@@ -92,6 +91,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_mean_of_norms,
         corrected_at_case=_concentration_at_case,
         corrected_at_random=_concentration_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="joudaki2024-lemma-b.7",

@@ -123,6 +123,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_gap_does_not_decrease,
         corrected_at_case=_gap_at_case,
         corrected_at_random=_gap_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="joudaki2024-theorem-6.3-eigenvalues",
@@ -148,5 +149,6 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_gap_after_rotation_alone,
         corrected_at_case=_layer_at_case,
         corrected_at_random=_layer_at_random,
+        random_cases=300,
     ),
 )

@@ -176,6 +176,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_any_trace,
         corrected_at_case=_trace_at_case,
         corrected_at_random=_trace_at_random,
+        random_cases=200,
     ),
     Erratum(
         key="joudaki2024-equation-c.111",
@@ -200,7 +201,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_tail_as_printed,
         corrected_at_case=_tail_at_case,
         corrected_at_random=_tail_at_random,
-        random_cases=200,
+        random_cases=100,
     ),
     Erratum(
         key="joudaki2024-corollary-c.19",
@@ -213,6 +214,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_multiplicity_as_printed,
         corrected_at_case=_multiplicity_at_case,
         corrected_at_random=_multiplicity_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="joudaki2024-equation-c.155",

@@ -71,6 +71,7 @@ def _radius_at_case() -> Comparison:
 
 def _radius_at_random(generator: torch.Generator) -> Comparison:
     noise = random_input(generator)
+    noise = noise / (4 * len(noise))
     identity = torch.eye(len(noise), dtype=torch.float64)
     while isometry_gap(batch_norm(identity + noise)) > near_isometry(len(noise)):
         noise = noise / 2
@@ -143,6 +144,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_radius_linear_in_the_gap,
         corrected_at_case=_radius_at_case,
         corrected_at_random=_radius_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="joudaki2024-equation-c.54",

@@ -138,6 +138,12 @@ def _batch_norm_at_random(generator: torch.Generator) -> Comparison:
     return _batch_norm_corrected(_random_rows(generator))
 
 
+def _centred_batch_norm_at_random(generator: torch.Generator) -> Comparison:
+    """Of rows of mean 0, with the batch norm of section 3.2."""
+    rows = _without_mean(_random_rows(generator))
+    return _bound_holds(rows, (rows - rows.mean(-1, keepdim=True)) / rows.std(-1, correction=0, keepdim=True))
+
+
 ERRATA: tuple[Erratum, ...] = (
     Erratum(
         key="joudaki2024-lemma-4.2",
@@ -163,6 +169,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_ratio_by_variance,
         corrected_at_case=_ratio_at_case,
         corrected_at_random=_ratio_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="joudaki2024-corollary-4.4",
@@ -175,6 +182,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_layer_norm_printed,
         corrected_at_case=_layer_norm_at_case,
         corrected_at_random=_layer_norm_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="joudaki2024-corollary-4.5",
@@ -187,6 +195,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_mean_over_samples,
         corrected_at_case=_wide_at_case,
         corrected_at_random=_batch_norm_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="joudaki2024-corollary-4.5-centring",
@@ -198,6 +207,7 @@ ERRATA: tuple[Erratum, ...] = (
         why="Centring is no normalisation of lengths, and lowers the isometry here from 1 to 0.",
         printed_at_case=_batch_norm_centred,
         corrected_at_case=_square_at_case,
-        corrected_at_random=_batch_norm_at_random,
+        corrected_at_random=_centred_batch_norm_at_random,
+        random_cases=300,
     ),
 )

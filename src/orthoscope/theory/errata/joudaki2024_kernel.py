@@ -154,6 +154,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_case_four_printed,
         corrected_at_case=_case_four_corrected,
         corrected_at_random=_case_four_random,
+        random_cases=300,
     ),
     Erratum(
         key="joudaki2024-theorem-5.15",

@@ -151,6 +151,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_exactly_n_reflections,
         corrected_at_case=_reflections_at_case,
         corrected_at_random=_reflections_at_random,
+        random_cases=300,
     ),
     Erratum(
         key="ju2025-givens",
@@ -164,5 +165,6 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_givens_reach_everything,
         corrected_at_case=_givens_at_case,
         corrected_at_random=_givens_at_random,
+        random_cases=300,
     ),
 )

@@ -124,5 +124,6 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_muon_is_exact,
         corrected_at_case=_muon_at_case,
         corrected_at_random=_muon_at_random,
+        random_cases=300,
     ),
 )

@@ -53,7 +53,7 @@ def _rest_at_case() -> Comparison:
 def _rest_at_random(generator: torch.Generator) -> Comparison:
     units = _between(generator, 1, 8)
     direction = normalize(_normal(generator, units), dim=0)
-    return _the_rest_stays(_normal(generator, units), direction, _between(generator, 1, 30))
+    return _the_rest_stays(_normal(generator, units), direction, _between(generator, 1, 12))
 
 
 # When the bound on the logit is attained.

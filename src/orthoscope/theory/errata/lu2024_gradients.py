@@ -11,6 +11,7 @@ from orthoscope.theory.errata.tanh_network import (
     automatic_gradients,
     cyclic_network,
     random_network,
+    random_vector,
     relative_error,
     tanh_slope,
 )
@@ -149,7 +150,7 @@ def _distance_at_case() -> Comparison:
 
 
 def _distance_at_random(generator: torch.Generator) -> Comparison:
-    return _distance_is_divided(random_network(generator).inputs)
+    return _distance_is_divided(random_vector(generator))
 
 
 ERRATA: tuple[Erratum, ...] = (
@@ -165,6 +166,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_state_gradient_as_printed,
         corrected_at_case=_state_gradient_at_case,
         corrected_at_random=_state_gradient_at_random,
+        random_cases=100,
     ),
     Erratum(
         key="lu2024-equations-17-18",
@@ -179,6 +181,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_weight_gradient_as_printed,
         corrected_at_case=_weight_gradient_at_case,
         corrected_at_random=_weight_gradient_at_random,
+        random_cases=100,
     ),
     Erratum(
         key="lu2024-equation-19",
@@ -191,6 +194,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_recursion_as_printed,
         corrected_at_case=_recursion_at_case,
         corrected_at_random=_recursion_at_random,
+        random_cases=100,
     ),
     Erratum(
         key="lu2024-equations-20-22",
@@ -204,6 +208,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_row_as_printed,
         corrected_at_case=_rows_at_case,
         corrected_at_random=_rows_at_random,
+        random_cases=100,
     ),
     Erratum(
         key="lu2024-theorem-3-closer",

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.theory.errata.record import Comparison, Erratum
-from orthoscope.theory.errata.tanh_network import ACCURACY, cyclic_network, random_network, relative_error
+from orthoscope.theory.errata.tanh_network import ACCURACY, cyclic_network, random_vector, relative_error
 from orthoscope.theory.residual.normalised_gradient import without_mean
 
 Vector = Float[Tensor, "units"]
@@ -30,7 +30,7 @@ def _width_at_case() -> Comparison:
 
 
 def _width_at_random(generator: torch.Generator) -> Comparison:
-    return _squared_norm_is_the_width(random_network(generator).inputs)
+    return _squared_norm_is_the_width(random_vector(generator))
 
 
 # The derivative of the normalisation.
@@ -58,7 +58,7 @@ def _jacobian_at_case() -> Comparison:
 
 
 def _jacobian_at_random(generator: torch.Generator) -> Comparison:
-    return _normalisation_jacobian(random_network(generator).inputs, "i")
+    return _normalisation_jacobian(random_vector(generator), "i")
 
 
 ERRATA: tuple[Erratum, ...] = (
@@ -87,5 +87,6 @@ ERRATA: tuple[Erratum, ...] = (
         printed_at_case=_jacobian_as_printed,
         corrected_at_case=_jacobian_at_case,
         corrected_at_random=_jacobian_at_random,
+        random_cases=100,
     ),
 )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from scipy.optimize import brentq
 
 from orthoscope.theory.kernel.convergence import Landmarks
 
@@ -31,10 +32,8 @@ class Polynomial:
         return overlap
 
     def landmarks(self) -> Landmarks:
-        """The iteration from 0 rises to the smallest fixed point, until rounding stops it."""
-        fixed = 0.0
-        while (following := self(fixed)) > fixed:
-            fixed = following
+        """In case 4 and clear of its border, where κ(ρ) - ρ has one root, below 1: κ'(1) > 1.05, κ'' < TERMS²."""
+        fixed = float(brentq(lambda overlap: self(overlap) - overlap, 0.0, 1 - 0.05 / TERMS**2, xtol=ROUNDING / 100))
         return Landmarks(self(0.0), self.derivative(0.0), self.derivative(1.0), fixed, self.derivative(fixed))
 
 

@@ -49,7 +49,7 @@ class Erratum:
     printed_at_case: Callable[[], Comparison]  # fails
     corrected_at_case: Callable[[], Comparison]  # holds
     corrected_at_random: Callable[[torch.Generator], Comparison]  # holds, for every draw of a case
-    random_cases: int = 1000  # how many draws the tests make; fewer where a case is itself a sampled mean
+    random_cases: int = 1000  # that the tests draw; fewer where a case takes a millisecond or more
 
     def row(self) -> dict[str, str]:
         """Everything as text, with both statements evaluated at the counterexample now."""

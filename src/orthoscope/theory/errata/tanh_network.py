@@ -36,6 +36,11 @@ def cyclic_network() -> TanhNetwork:
     return TanhNetwork(inputs, torch.stack([shift, shift]), torch.zeros(2, 4, dtype=torch.float64), gradient)
 
 
+def random_vector(generator: torch.Generator) -> Vector:
+    units = int(torch.randint(4, 9, (), generator=generator))
+    return torch.randn(units, generator=generator, dtype=torch.float64)
+
+
 def random_network(generator: torch.Generator) -> TanhNetwork:
     units, layers = (int(torch.randint(*bounds, (), generator=generator)) for bounds in ((4, 9), (2, 5)))
 

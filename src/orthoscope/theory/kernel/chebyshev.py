@@ -8,8 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-FEWEST, MOST = 32, 256
+FEWEST, MOST = 32, 512
 ROUNDING = 2e-14  # of the largest coefficient
+# Twice the points square what is unresolved, or do better: what is larger than this power will not be resolved.
+HOPELESS = 1e-5
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,14 @@ class AngleSeries:
 
 
 def angle_series(function: Callable[[Tensor], Tensor]) -> AngleSeries:
-    """The interpolant at Chebyshev points, doubled until the last coefficients are rounding, at most to 256."""
+    """The interpolant at Chebyshev points, doubled until the last coefficients are rounding, or cannot be by 512."""
     points = FEWEST
     values = function(_angles(points))
     while True:
         coefficients = _coefficients(values)
         largest = float(coefficients.abs().max())
         unresolved = float(coefficients[-points // 8 :].abs().max())
-        if unresolved <= ROUNDING * largest or points == MOST:
+        if unresolved <= ROUNDING * largest or points == MOST or unresolved > largest * HOPELESS ** (points / MOST):
             return AngleSeries(_shortened(coefficients, ROUNDING * largest / 100), unresolved)
         points *= 2
         finer = torch.empty(points + 1, dtype=torch.float64)

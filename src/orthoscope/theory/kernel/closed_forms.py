@@ -44,13 +44,18 @@ def exponential_overlap_map(overlap: Float[Tensor, "*pairs"], exponent: float = 
 @source("joudaki2024", "Corollary 5.7", assumes=_WIDE)
 def sine_overlap_map(overlap: Float[Tensor, "*pairs"], frequency: float = 1.0) -> Float[Tensor, "*pairs"]:
     r"""$\phi(x) = \sin(ax)$: $\kappa(\rho) = \sinh(a^2\rho)/\sinh(a^2)$."""
-    return torch.sinh(frequency**2 * overlap) / math.sinh(frequency**2)
+    # Without the factor e^{a²|ρ|}, which overflows above a frequency of 26.
+    square = frequency**2
+    decay = torch.exp(square * (overlap.abs() - 1))
+    return overlap.sign() * decay * torch.expm1(-2 * square * overlap.abs()) / math.expm1(-2 * square)
 
 
 @source("joudaki2024", "Corollary 5.7", assumes=_WIDE)
 def cosine_overlap_map(overlap: Float[Tensor, "*pairs"], frequency: float = 1.0) -> Float[Tensor, "*pairs"]:
     r"""$\phi(x) = \cos(ax)$: $\kappa(\rho) = \cosh(a^2\rho)/\cosh(a^2)$."""
-    return torch.cosh(frequency**2 * overlap) / math.cosh(frequency**2)
+    square = frequency**2
+    decay = torch.exp(square * (overlap.abs() - 1))
+    return decay * (1 + torch.exp(-2 * square * overlap.abs())) / (1 + math.exp(-2 * square))
 
 
 @source("joudaki2024", "Corollary 5.7", assumes=_WIDE)

@@ -9,8 +9,13 @@ from torch import Tensor
 
 from orthoscope.theory.sources import source
 
-# κ'(1) of a positively homogeneous activation is 1; quadrature gives it to 1e-14.
 ROUNDING = 1e-11
+# κ'(1) of a positively homogeneous activation is 1; quadrature gives it to 1e-14.
+SLOPE_ERROR = 4e-14
+# κ'(1) - 1 = Σ (k-1) c_k² is of the size of κ(0) = c₀² or less: below this it cannot be told from 0.
+_LEAST_AT_ZERO = 1e-12
+_SERIES_ERROR = 1e-9  # of the coefficients of 1 - κ, from a numerical derivative
+_SMALL = 0.1  # distance up to which its first order in 1/depth is worth something
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,15 @@ def convergence_case(at_zero: float, slope_at_zero: float, slope_at_one: float) 
     """
     if at_zero <= ROUNDING**2:
         return None if slope_at_zero >= 1 - ROUNDING else 1
-    if slope_at_one < 1 - ROUNDING:
-        return 2
-    return 3 if slope_at_one <= 1 + ROUNDING else 4
+    excess = slope_at_one - 1
+    if abs(excess) > max(SLOPE_ERROR, ROUNDING * at_zero):
+        return 2 if excess < 0 else 4
+    if at_zero < _LEAST_AT_ZERO:
+        raise ValueError(
+            f"the activation is so close to linear (κ(0) = {at_zero:.1g}) that in float64 κ'(1) cannot be told from 1: "
+            "give a larger input variance or gain"
+        )
+    return 3
 
 
 @source("joudaki2024", "Theorem 5.11 (corrected)", assumes="infinite width, κ(1) = 1, φ not linear")
@@ -63,7 +74,8 @@ def distance_bound(landmarks: Landmarks, overlap: Float[Tensor, "*pairs"], depth
     r"""What $|\rho_\ell - \rho^*|$ cannot exceed after $\ell$ = `depth` layers from $\rho_0$ = `overlap`.
 
     Case 1: $\psi/(1+\psi)$ with $\psi = \alpha^\ell |\rho_0|/(1-|\rho_0|)$. Case 2: $(1-\rho_0)\,\alpha^\ell$.
-    Case 3: $(1-\rho_0)/(1 + \ell a (1-\rho_0))$ with $a = 1 - \kappa(0) - \kappa'(0)$.
+    Case 3: $(1-\rho_0)/(1 + \ell a (1-\rho_0))$ with $a = 1 - \kappa(0) - \kappa'(0)$, and with the larger
+    $a = \kappa(0)$ if $\rho_0 \ge 0$: there $(1-x)^k \ge 1 - kx + (k-1)x^2$ for $k \ge 1$ gives $\kappa(1-x) \ge 1 - x + ax^2$.
     Case 4: $\alpha^\ell\,|\rho_0 - \rho^*|/(1 - |\rho_0|)$.
     """
     if depth < 0:
@@ -79,7 +91,8 @@ def distance_bound(landmarks: Landmarks, overlap: Float[Tensor, "*pairs"], depth
     if case == 2:
         return (1 - start) * shrunk
     if case == 3:
-        curvature = 1 - landmarks.at_zero - landmarks.slope_at_zero
+        above, below = landmarks.at_zero, 1 - landmarks.at_zero - landmarks.slope_at_zero
+        curvature = torch.where(start >= 0, start.new_tensor(above), start.new_tensor(below))
         return (1 - start) / (1 + depth * curvature * (1 - start))
     return shrunk * (start - landmarks.fixed_point).abs() / (1 - start.abs())
 
@@ -105,6 +118,13 @@ def slow_distance(sqrt_coefficient: float, linear_coefficient: float, depth: int
     """
     if depth < 1:
         raise ValueError(f"depth is {depth}, but must be at least 1")
-    if abs(sqrt_coefficient) > math.sqrt(ROUNDING):
-        return 4 / (sqrt_coefficient * depth) ** 2
-    return 1 / (linear_coefficient * depth)
+    if sqrt_coefficient > _SERIES_ERROR:
+        distance = 4 / (sqrt_coefficient * depth) ** 2
+    else:
+        distance = 1 / (linear_coefficient * depth) if linear_coefficient > _SERIES_ERROR else math.inf
+    if distance > _SMALL:
+        raise ValueError(
+            f"{depth} layers are too few for the asymptotics, which give a distance of {distance:.2g}: they need one "
+            f"below {_SMALL:g}, follow the trajectory instead"
+        )
+    return distance

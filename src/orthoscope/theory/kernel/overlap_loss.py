@@ -18,6 +18,8 @@ from orthoscope.theory.quadrature import GaussianRule, gaussian_rule, standard_d
 _ANGLE = 0.42
 _TERMS = 360
 _SMALLEST_JUMP = 1e-9
+_STEEP = 30.0  # κ'(1) above 15
+UNRESOLVED = 1e-10
 
 
 @dataclass(frozen=True)
@@ -71,17 +73,30 @@ class GaussianPair:
         return 1 if self.slope_energy == math.inf else 2
 
     @cached_property
+    def _softening(self) -> float:
+        """0, or the slope of the divided loss at 0 where that is so large that its errors would be felt elsewhere."""
+        slope = self._divided_at_zero
+        return slope / self.energy if slope > _STEEP * self.energy else 0.0
+
+    @cached_property
     def series(self) -> AngleSeries:
-        r"""$\ell(\theta)/\sin(\theta/2)^p$ for the loss below: $p = 2$, or 1 if the slope is not square-integrable.
+        r"""$\ell(\theta)\,(B + \sin(\theta/2)^{-p})$ for the loss below: $p = 2$, or 1 if $\phi'$ is not square-integrable.
 
         So divided it is analytic at 0, also for an activation with kinks, and the loss keeps full
-        relative precision as the angle goes to 0.
+        relative precision as the angle goes to 0. $B$ is 0 unless the activation is steep.
         """
-        return angle_series(self._divided_loss)
+        found = angle_series(self._divided_loss)
+        if found.unresolved > UNRESOLVED * max(self.energy, float(found.coefficients.abs().max())):
+            raise ValueError(
+                f"activation {self.phi.name} is too steep, or oscillates too fast: its kernel map changes too fast near "
+                "overlaps of 1 and -1 to be resolved"
+            )
+        return found
 
     def loss(self, angle: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         r"""$\ell(\theta) = \mathbb{E}(\phi(X) - \phi(Y))^2/2 = \mathbb{E}\phi(X)^2 - \mathbb{E}\phi(X)\phi(Y)$."""
-        return torch.sin(angle / 2) ** self._power * self.series(angle)
+        power = torch.sin(angle / 2) ** self._power
+        return power / (1 + self._softening * power) * self.series(angle)
 
     def product(self, angle: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         r"""$\mathbb{E}\,\phi(X)\phi(Y)$."""
@@ -95,7 +110,7 @@ class GaussianPair:
         near, far = (angles > 0) & (angles <= _ANGLE), angles >= math.pi - _ANGLE
         loss[near] = pair_moments(self.phi, self.rule, angles[near]).half_difference
         loss[far] = self.energy - pair_moments(self.phi, self.rule, angles[far]).product
-        divided = loss / torch.sin(angles / 2) ** self._power
+        divided = loss * (self._softening + torch.sin(angles / 2) ** -self._power)
         divided[angles == 0] = self._divided_at_zero
         return divided
 

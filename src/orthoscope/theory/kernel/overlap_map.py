@@ -30,7 +30,8 @@ class KernelMap:
     r"""$\kappa(\rho) = \mathbb{E}\,\phi(X)\phi(Y)/C^2$ for standard Gaussians of correlation $\rho$.
 
     $C^2 = \mathbb{E}\phi(X)^2$, so $\kappa(1) = 1$. Made by `kernel_map`; numbers are found when first asked for.
-    Values and slopes are right to about 1e-14 on all of $[-1, 1]$, with kinks too.
+    Values and slopes are right to about 1e-13 on all of $[-1, 1]$, with kinks too; an activation too steep
+    for that is refused.
     """
 
     activation: Nonlinearity

@@ -8,21 +8,33 @@ an edge of a panel of $\phi$.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.quadrature import WIDEST, GaussianRule, legendre_nodes, standard_density
+from orthoscope.theory.panels import fewest_panels
+from orthoscope.theory.quadrature import (
+    NARROWEST,
+    WIDEST,
+    GaussianRule,
+    legendre_nodes,
+    resolving_edges,
+    standard_density,
+)
 
 # A panel of width w is resolved: φ is analytic to a distance of about w. The trapezoidal error is
 # exp(-2π w/h); a step of 0.15 w makes it 6e-19. The Gaussian alone allows 0.6: exp(-2π²/0.36) = 2e-24.
 _STEP = 0.15
 _WIDEST_STEP = 0.6
 _NARROWEST = 0.02  # panel for which the trapezoidal rule is not too long
-_NARROW = 0.5  # panels at which integrals are split; wider ones are resolved by even panels
-_MOST_BREAKS = 6
+_STEEP = 0.1  # panel below which the edges of a few narrow ones are fewer nodes than the trapezoidal rule
+_STEEP_COUNT = 4.0  # few: so many times fewer than if all were as narrow
+_TOLERANCE = 1e-7  # a tail of Legendre coefficients whose square, left in integrals of squares, is rounding
+_MOST_BREAKS = 64  # a singularity has no end of narrow panels
+_MOST_PANELS = 40_000  # in the plane, even ones
 _CHUNK = 2_000_000  # products held in memory at a time
 
 
@@ -36,12 +48,22 @@ class PairMoments:
 
 def pair_moments(phi: Nonlinearity, rule: GaussianRule, angles: Float[Tensor, " angles"]) -> PairMoments:
     """The two expectations at every angle of [0, π]."""
-    smooth = rule.narrowest >= _NARROWEST and not any(-rule.reach < kink < rule.reach for kink in phi.kinks)
+    kinks = torch.tensor([kink for kink in phi.kinks if -rule.reach < kink < rule.reach], dtype=torch.float64)
+    steep = rule.narrowest < _STEEP and 2 * rule.reach / rule.narrowest > _STEEP_COUNT * len(rule.edges)
+    smooth = rule.narrowest >= _NARROWEST and not len(kinks) and not steep
     if smooth:
         together = max(1, int(16 * min(1.0, rule.narrowest) ** 2))
         found = [_trapezoidal(phi, rule, some) for some in angles.split(together)]
         return PairMoments(*(torch.cat(parts) for parts in zip(*found, strict=True)))
-    pairs = [_split(phi, rule, float(angle)) for angle in angles]
+    ends = torch.tensor([-rule.reach, rule.reach], dtype=torch.float64)
+    start = GaussianRule(torch.cat([ends, kinks]).unique(), rule.reach).refined(WIDEST).edges
+    fine = fewest_panels(resolving_edges(phi, start, _TOLERANCE, NARROWEST), kinks, WIDEST, rule.reach)
+    if (2 * rule.reach / fine.width) ** 2 > _MOST_PANELS:
+        raise ValueError(
+            f"activation {phi.name} oscillates too fast for its kernel map: it takes panels of {fine.width:.1g} deviations"
+        )
+    breaks = _Breaks(kinks, fine.edges[:: math.ceil(len(fine.edges) / _MOST_BREAKS) or 1], fine.centres, fine.width)
+    pairs = [_split(phi, breaks, rule.reach, float(angle)) for angle in angles]
     return PairMoments(*(torch.tensor(parts, dtype=torch.float64) for parts in zip(*pairs, strict=True)))
 
 
@@ -66,31 +88,34 @@ def _both(phi: Nonlinearity, centre: Tensor, offset: Tensor, weights: Tensor) ->
     return (weights * first * second).sum((-2, -1)), (weights * (first - second).square()).sum((-2, -1)) / 2
 
 
-def _split(phi: Nonlinearity, rule: GaussianRule, angle: float) -> tuple[float, float]:
+class _Breaks(NamedTuple):
+    """Kinks, edges of narrow panels (thinned), the middles of the narrowest, and the width of the others."""
+
+    kinks: Tensor
+    edges: Tensor
+    centres: Tensor
+    width: float
+
+    @property
+    def all(self) -> Tensor:
+        return torch.cat([self.kinks, self.edges]).unique()
+
+
+def _split(phi: Nonlinearity, breaks: _Breaks, reach: float, angle: float) -> tuple[float, float]:
     c, s = math.cos(angle / 2), math.sin(angle / 2)
-    breaks, width = _breaks(phi, rule)
-    edges = _outer_edges(breaks, c, s, _even(rule.reach, width / c if c else math.inf))
+    edges = _outer_edges(breaks, c, s, _even(reach, breaks.width / c if c else math.inf))
     u, weight_u = (part.flatten() for part in legendre_nodes(edges[:-1], edges[1:]))
     weight_u = weight_u * standard_density(u)
-    even = _even(rule.reach, width / s if s else math.inf)
+    even = _even(reach, breaks.width / s if s else math.inf)
     even = torch.cat([torch.zeros(1, dtype=torch.float64), even[even > 0]])
     product = difference = 0.0
-    rows = max(1, _CHUNK // (24 * (len(breaks) + len(even))))
+    lines = breaks.all
+    rows = max(1, _CHUNK // (24 * (len(lines) + len(even))))
     for some_u, some_weight in zip(u.split(rows), weight_u.split(rows), strict=True):
-        v, weight_v = _inner_nodes(breaks, c * some_u, s, even)
+        v, weight_v = _inner_nodes(lines, c * some_u, s, even)
         parts = _both(phi, c * some_u[:, None], s * v, some_weight[:, None] * 2 * weight_v)
         product, difference = product + float(parts[0]), difference + float(parts[1])
     return product, difference
-
-
-def _breaks(phi: Nonlinearity, rule: GaussianRule) -> tuple[Tensor, float]:
-    """Kinks and edges of narrow panels, at most 6 of these (a singularity has no end of them); width of the others."""
-    kinks = torch.tensor([kink for kink in phi.kinks if -rule.reach < kink < rule.reach], dtype=torch.float64)
-    widths = rule.edges.diff()
-    narrow = widths < _NARROW
-    edges = torch.cat([rule.edges[:-1][narrow], rule.edges[1:][narrow]]).unique()
-    thinned = edges[:: math.ceil(len(edges) / _MOST_BREAKS)] if len(edges) else edges
-    return torch.cat([thinned, kinks]).unique(), float(widths[~narrow].min()) if not narrow.all() else _NARROW
 
 
 def _even(reach: float, width: float) -> Tensor:
@@ -98,13 +123,15 @@ def _even(reach: float, width: float) -> Tensor:
     return torch.linspace(-reach, reach, 2 * count + 1, dtype=torch.float64)
 
 
-def _outer_edges(breaks: Tensor, c: float, s: float, even: Tensor) -> Tensor:
+def _outer_edges(breaks: _Breaks, c: float, s: float, even: Tensor) -> Tensor:
     """Panels of U: they end where two breaks meet in V, and are graded where one passes through the Gaussian of V."""
     if not c:
         return even
-    meetings = (breaks[:, None] + breaks).flatten() / (2 * c)
-    grades = torch.linspace(-9.0, 9.0, 5, dtype=torch.float64) * (s / c)
-    passages = ((breaks / c)[:, None] + grades).flatten()
+    kinks, centres = breaks.kinks, torch.cat([breaks.kinks, breaks.centres])
+    meetings = torch.cat([(lines[:, None] + others).flatten() for lines, others in ((kinks, kinks), (breaks.edges, centres))])
+    grades = torch.linspace(-9.0, 9.0, 5, dtype=torch.float64) * s
+    passages = torch.cat([(centres[:, None] + grades).flatten(), breaks.edges]) / c
+    meetings = meetings / (2 * c)
     edges = torch.cat([even, meetings, passages]).clamp(-float(even[-1]), float(even[-1])).unique()
     # Ends that differ by a rounding are one.
     return edges[torch.cat([torch.tensor([True]), edges.diff() > 1e-14])]

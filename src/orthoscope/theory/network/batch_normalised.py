@@ -26,7 +26,7 @@ from orthoscope.theory.network.sphere_layer import (
     uncentred_layer,
 )
 
-_DIGITS = 5  # of an overlap, that rates and noise are worked out for
+_DIGITS = 4  # of an overlap, that rates and noise are worked out for
 
 
 class _Normalised(NamedTuple):
@@ -39,7 +39,7 @@ class _Normalised(NamedTuple):
 
 
 def batch_normalised(network: Hyperparameters, lifted: Response, before: Signal, samples: int) -> Branch:
-    r"""Mean, size and overlap after $\phi \circ \mathrm{BN}$, exact in wide layers, and deviations of angles around them.
+    r"""Mean, size and overlap after $\phi \circ \mathrm{BN}$, exact in wide layers, and deviations around them.
 
     Centring turns the angles between samples into those between differences: what cosines have in common is gone.
     With Gaussian weights, rates and noise are those of `centred_layer`, `uncentred_layer` and `linear_layer`. Left
@@ -111,7 +111,7 @@ def _uncentred_around(phi: Nonlinearity, samples: int, overlap: float) -> Sphere
 
 
 def _gaussian_around(network: Hyperparameters, samples: int, overlap: float, exact: SphereLayer) -> SphereLayer:
-    r"""With rotations, or too few samples for four: $m/(m+2)$ times what a wide layer without norm does, $m$ dimensions.
+    r"""With rotations, or less than four samples: $m/(m+2)$ times what a layer without norm does, in $m$ dimensions.
 
     Two samples about their mean are opposite, and nothing is left to deviate.
     """

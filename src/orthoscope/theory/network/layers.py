@@ -25,7 +25,9 @@ class Layer(NamedTuple):
     activation: Signal
     output: Signal  # after the skip connection, if there is one
     to_linear: float  # from the output of the layer to the output of its linear part
-    to_input: float  # from the output of the layer to its input; of the first one only if it has as many inputs as units
+    to_input: (
+        float  # from the output of the layer to its input; of the first one only if it has as many inputs as units
+    )
     # Where the layer mixes samples, what it does to the two mean squares of `SphereLayer.gradient` on these ways.
     mixing: tuple[Tensor, Tensor] | None = None
 

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator
 
 from orthoscope.findings import Prediction
-from orthoscope.theory.gram.dynamics import gram_fixed_point
+from orthoscope.theory.gram.dynamics import fixed_point_entries, gram_fixed_point
+from orthoscope.theory.gram.gradient_growth import gradient_growth
 from orthoscope.theory.kernel.convergence import contraction_rate
 from orthoscope.theory.kernel.kernel_map import kernel_map
 from orthoscope.theory.network.propagation import Propagation, propagate
@@ -19,19 +20,43 @@ _CASES = {
 
 
 def long_run(found: Propagation) -> tuple[Prediction, ...]:
-    """What the theorems say of the layers to come, at the size that signals have reached."""
-    network, last = found.network, found.layers[-1]
+    """What the theorems say of the layers to come, at the size that signals have reached.
+
+    Nothing of what has no limit: with skip connections gradients grow ever more slowly; a single layer tells nothing of
+    the next, its inputs being as many as they are.
+    """
+    network = found.network
+    if network.residual_scale is not None:
+        return ()
     predictions: list[Prediction] = []
-    if network.norm.startswith("batch") and network.residual_scale is None:
-        predictions.append(_prediction("overlap", last.output.overlap, "mean cosine", source_of(gram_fixed_point)))
-    elif network.residual_scale is None and network.hidden.bias_variance == 0:
+    if network.norm.startswith("batch"):
+        predictions += _gram_limit(found)
+    elif network.hidden.bias_variance == 0:
         predictions += _kernel_limit(found)
-    if math.isfinite(last.to_input):
-        unit = "log-gradient per layer toward the input"
+    predictions += _gradient_limit(found)
+    return tuple(predictions)
+
+
+def _gram_limit(found: Propagation) -> Iterator[Prediction]:
+    """The fixed point of batch norm, which biases move unless it centres."""
+    network, centred = found.network, found.network.norm == "batch"
+    if network.hidden.bias_variance == 0 or centred:
+        diagonal, off = fixed_point_entries(network.activation, found.inputs.samples, centred)
+        yield _prediction("overlap", off / diagonal, "mean cosine", source_of(gram_fixed_point))
+
+
+def _gradient_limit(found: Propagation) -> Iterator[Prediction]:
+    network, last = found.network, found.layers[-1]
+    unit = "log-gradient per layer toward the input"
+    if network.norm == "batch-uncentred":
+        # Not that of the last layer, which may be far from the fixed point.
+        if network.hidden.bias_variance == 0 and last.mixing is not None:
+            growth = gradient_growth(found.inputs.samples, centred=False, activation=network.activation)
+            yield _prediction("gradient growth", growth, unit, source_of(gradient_growth))
+    elif len(found.layers) > 1 and math.isfinite(last.to_input):
         # Integrals are right to 1e-12: what is smaller is zero.
         growth = round(last.to_input / 2, 12) + 0.0
-        predictions.append(_prediction("gradient growth", growth, unit, source_of(propagate)))
-    return tuple(predictions)
+        yield _prediction("gradient growth", growth, unit, source_of(propagate))
 
 
 def _kernel_limit(found: Propagation) -> Iterator[Prediction]:

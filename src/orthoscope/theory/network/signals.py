@@ -24,12 +24,6 @@ class Signal(NamedTuple):
         """Half the mean squared difference of two samples, per entry."""
         return self.mean_square * (1 - self.overlap)
 
-    @property
-    def pair_variance(self) -> float:
-        r"""The part of the variance of overlaps that differences see, no two pairs alike: $(1-\rho)^2$ times theirs."""
-        rest = 1 - self.overlap
-        return min(self.overlap_variance, rest**2 * self.difference_variance) if rest > 0 else 0.0
-
 
 class Response(NamedTuple):
     """What a layer makes of a signal, and how deviations of its angles go through: multiplied, plus noise/width."""
@@ -42,22 +36,25 @@ class Response(NamedTuple):
     common_slope: float | None = None  # that of deviations which pairs have in common, if it is another: batch norm
 
     def of(self, before: Signal, width: int) -> Signal:
-        r"""The signal with its variances. Differences: $v' = \text{slope}^2 v + \text{noise}/d$. Overlaps: the same with
+        r"""The signal with its variances. Differences: $v' = \text{slope}^2 v + \text{noise}/d$. Overlaps:
 
-        $$ v' = \text{slope}^2 v_\text{pair} + \text{common}^2 (v - v_\text{pair})
-                + \frac{\text{noise}}{d}\Big(1 - \frac{v}{1-\rho^2}\Big)^2 $$
+        $$ v' = \text{slope}^2 v + \frac{\text{noise}}{d}\Big(1 - \frac{v}{1-\rho^2}\Big)^2 $$
 
         cut at $1 - \rho'^2$, the largest variance of a cosine of mean $\rho'$. That is where linear response ends; the
         bracket is what takes it there slowly. For linear layers $c \mapsto c + (1 - c^2)\xi/\sqrt d$, and
-        $\mathbb{E}(1-c^2)^2 \approx (1 - \rho^2 - v)^2$.
+        $\mathbb{E}(1-c^2)^2 \approx (1 - \rho^2 - v)^2$. With a common slope, the first term is $\text{slope}^2 w +
+        \text{common}^2 (v - w)_+$, where $w$, that of the differences times $(1-\rho)^2$, is what no two pairs share.
         """
-        common = self.slope if self.common_slope is None else self.common_slope
-        pairs, possible = before.pair_variance, 1 - before.overlap**2
+        possible, differences = 1 - before.overlap**2, before.difference_variance
         left = max(0.0, 1 - before.overlap_variance / possible) ** 2 if possible > 0 else 0.0
-        overlaps = self.slope**2 * pairs + common**2 * (before.overlap_variance - pairs) + self.noise / width * left
+        kept = self.slope**2 * before.overlap_variance
+        if self.common_slope is not None:
+            single = (1 - before.overlap) ** 2 * differences if before.overlap < 1 else 0.0
+            kept = self.slope**2 * single + self.common_slope**2 * max(0.0, before.overlap_variance - single)
+        overlaps = kept + self.noise / width * left
         return self.signal._replace(
             overlap_variance=min(overlaps, max(0.0, 1 - self.signal.overlap**2)),
-            difference_variance=self.difference_slope**2 * before.difference_variance + self.difference_noise / width,
+            difference_variance=self.difference_slope**2 * differences + self.difference_noise / width,
         )
 
     def scaled(self, square: float) -> "Response":

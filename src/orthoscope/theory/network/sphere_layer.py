@@ -19,6 +19,7 @@ from orthoscope.theory.gram.finite_width import gram_response
 from orthoscope.theory.gram.sphere import LEAST, PairLaw, split_rule, stretched
 from orthoscope.theory.network.sphere_noise import sphere_difference_noise
 
+_NEGLIGIBLE = 1e-10  # weight of a node beside the largest: all of them together hold less than 1e-7
 FEWEST = 4  # samples of which two differences can be told apart
 
 Map = Float[Tensor, "2 2"]
@@ -63,7 +64,7 @@ def centred_layer(phi: Nonlinearity, samples: int) -> SphereLayer:
 
 
 def uncentred_layer(phi: Nonlinearity, samples: int, overlap: float, uniform: PairLaw) -> SphereLayer:
-    r"""Not centred: with $q = E\phi_1^2$, $S = \tfrac12 E(\phi_1 - \phi_2)^2$ and $T$ the sum of the other $n-2$ samples,
+    r"""Not centred: with $q = E\phi_1^2$, $S = \tfrac12 E(\phi_1 - \phi_2)^2$ and $T = \sum_{i > 2} y_i$,
 
     $$ \text{rate} = \frac{n}{(1-\rho)S}\,E\Big[\frac{\phi_1\phi_2}{D_y}
        \Big(y_1y_2 - \frac{(y_1+y_2)T}{n-2} + \frac{T^2 - (n - y_1^2 - y_2^2)}{(n-2)(n-3)}\Big)\Big], \qquad
@@ -75,6 +76,8 @@ def uncentred_layer(phi: Nonlinearity, samples: int, overlap: float, uniform: Pa
     """
     ratio = eigenvalue_ratio(overlap, samples)
     law = stretched(uniform, samples, ratio)
+    heavy = law.weight > _NEGLIGIBLE * law.weight.max()
+    law = PairLaw(*(part[heavy] for part in law))
     first, second = phi(law.first), phi(law.second)
     mean_square = law.mean.square()
     density = 1 - mean_square + mean_square / ratio  # (1 - ρ) D_y / n
@@ -93,18 +96,16 @@ def uncentred_layer(phi: Nonlinearity, samples: int, overlap: float, uniform: Pa
     crossed = crossed + (rest.square() - squares) / ((samples - 2) * (samples - 3))
     rate = law.average(first * second * crossed / density) / spread
     overlap_rate = rate * spread / square
-    return SphereLayer(
-        noise, common_slope, rate, overlap_rate, sphere_difference_noise(phi, samples, ratio), gradient
-    )
+    return SphereLayer(noise, common_slope, rate, overlap_rate, sphere_difference_noise(phi, samples, ratio), gradient)
 
 
 @lru_cache(maxsize=128)
 def linear_layer(samples: int, overlap: float) -> SphereLayer:
     r"""Not centred, linear: one integral, over $\bar y = \sin\alpha$ with $\tan\alpha = \sqrt r\tan\beta$.
 
-    $\beta$ has density $\cos^{n-2}\beta$. Across the mean $g = y - \bar y$ has no direction, $\|g\|^2 = n(1 - \bar y^2)$,
-    so with $m = n-1$ and $w = 1 - \bar y^2$: $S = nEw/m$, rate $\tfrac{n}{m+2}\,E[w^2/(w + \bar y^2/r)]/Ew$, noise of
-    differences $\tfrac{m}{m+2}\,Ew^2/(Ew)^2$, and $f = y_1y_2 - \tfrac{\rho'}{2}(y_1^2 + y_2^2)$ is a quadratic form.
+    $\beta$ has density $\cos^{n-2}\beta$. Across the mean $y - \bar y$ has no direction and the length $\sqrt{nw}$, so
+    with $m = n-1$ and $w = 1 - \bar y^2$: $S = nEw/m$, rate $\tfrac{n}{m+2}\,E[w^2/(w + \bar y^2/r)]/Ew$, noise
+    of differences $\tfrac{m}{m+2}\,Ew^2/(Ew)^2$, and $f = y_1y_2 - \tfrac{\rho'}{2}(y_1^2 + y_2^2)$ a quadratic form.
     """
     ratio = max(0.0, eigenvalue_ratio(overlap, samples))
     beta, weight = split_rule(torch.empty(0, dtype=torch.float64), math.sqrt(samples), samples - 2, LEAST)
@@ -138,7 +139,7 @@ def linear_layer(samples: int, overlap: float) -> SphereLayer:
 
 
 def _cosine_noise(law: PairLaw, first: Tensor, second: Tensor) -> float:
-    r"""$E f^2/(E\phi^2)^2$ with $f = \phi_1\phi_2 - \tfrac{\rho'}{2}(\phi_1^2 + \phi_2^2)$, $\rho'$ the overlap afterwards."""
+    r"""$E f^2/(E\phi^2)^2$ with $f = \phi_1\phi_2 - \tfrac{\rho'}{2}(\phi_1^2 + \phi_2^2)$ and $\rho'$ the overlap."""
     square, halved = law.average(first.square()), (first - second).square() / 2
     if not square > 0:
         return 0.0
@@ -147,7 +148,7 @@ def _cosine_noise(law: PairLaw, first: Tensor, second: Tensor) -> float:
 
 
 def _gradient_map(law: PairLaw, phi: Nonlinearity, samples: int, inverse: Tensor) -> Map:
-    r"""The map of `uncentred_multiplier` at this $G$; $n$ times `inverse` is $D_y$, and $E[n/\|h\|^2|y] = D_y/(n-2)$."""
+    r"""The map of `uncentred_multiplier` at this $G$; `inverse` is $D_y/n$, and $E[n/\|h\|^2|y] = D_y/(n-2)$."""
     n, shrink = samples, samples / (samples - 2) * inverse
     y, other_y, f, other_f = law.first, law.second, phi.derivative(law.first), phi.derivative(law.second)
     z, other_z = 1 - law.mean * y, 1 - law.mean * other_y
@@ -159,6 +160,6 @@ def _gradient_map(law: PairLaw, phi: Nonlinearity, samples: int, inverse: Tensor
 
 
 def _of_mean_squares(images: list[float], samples: int) -> Map:
-    r"""The map of mean squares from what it makes of $I$ and $\mathbf{1}\mathbf{1}^\top$, whose own are 1, 1 and 1, n."""
+    r"""The map of mean squares from what it makes of $I$ and $\mathbf{1}\mathbf{1}^\top$, which have 1, 1 and 1, n."""
     known = torch.tensor([[1.0, 1.0], [1.0, float(samples)]], dtype=torch.float64)
     return torch.linalg.solve(known, torch.tensor(images, dtype=torch.float64).view(2, 2), left=False)
