@@ -34,7 +34,6 @@ from orthoscope.theory.gram.gradient_growth import gradient_growth
 from orthoscope.theory.gram.isometry_floor import gaussian_isometry_gap, isometry_gap_floor
 from orthoscope.theory.gram.normalisation_isometry import gram_isometry, isometry_gain, isometry_gain_bound
 from orthoscope.theory.haar.batch_norm import (
-    batch_norm_isometry_gain,
     expected_haar_gap,
     haar_contraction,
     haar_gap_bound,
@@ -111,7 +110,6 @@ __all__ = [
     "Source",
     "aligned_representations",
     "average_instability_bound",
-    "batch_norm_isometry_gain",
     "batch_norm_jacobian_bound",
     "batch_norm_log_jacobian_bound",
     "collapse_rate",

@@ -3,9 +3,10 @@
 import math
 from functools import cache
 
+import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.stats import binom, chi2
+from scipy.special import chdtr, gammaln
 from torch import Tensor
 
 from orthoscope.theory.activations import nonlinearity
@@ -95,9 +96,10 @@ def total_variation_below(width: int) -> float:
     spread = math.ceil(4 * math.sqrt(width))  # eight deviations of the binomial
     count = torch.arange(max(1, width // 2 - spread), min(width, width // 2 + spread) + 1).numpy()
     scale = 2 * count / width
-    inside = chi2.cdf(width * (1 + reach) / scale, width) - chi2.cdf(width * (1 - reach) / scale, width)
-    unscaled = chi2.cdf(width * (1 + reach), width) - chi2.cdf(width * (1 - reach), width)
-    return float(unscaled - (binom.pmf(count, width, 0.5) * inside).sum())
+    inside = chdtr(width, width * (1 + reach) / scale) - chdtr(width, width * (1 - reach) / scale)
+    unscaled = chdtr(width, width * (1 + reach)) - chdtr(width, width * (1 - reach))
+    log_binomial = gammaln(width + 1) - gammaln(count + 1) - gammaln(width - count + 1) - width * math.log(2)
+    return float(unscaled - (np.exp(log_binomial) * inside).sum())
 
 
 def _lemma_at_case() -> Comparison:
@@ -109,7 +111,7 @@ def _lemma_at_case() -> Comparison:
 def _noise_at_case() -> Comparison:
     """‖G - G*‖² = 2(k/d - 1/2)², of mean 1/(2d)."""
     expected = one_layer_noise(nonlinearity("relu"), 2) / LEMMA_WIDTH
-    return Comparison(2 * float(binom.var(LEMMA_WIDTH, 0.5)) / LEMMA_WIDTH**2, "=", expected, ROUNDING * expected)
+    return Comparison(2 * (LEMMA_WIDTH / 4) / LEMMA_WIDTH**2, "=", expected, ROUNDING * expected)
 
 
 @cache

@@ -9,10 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.gram.normalisation_isometry import isometry_gain_bound
 from orthoscope.theory.sources import source
-
-batch_norm_isometry_gain = isometry_gain_bound
 
 Spectrum = Float[Tensor, "*batch width"]
 Scalar = Float[Tensor, "*batch"]
