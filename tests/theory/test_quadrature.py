@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.theory.activations import nonlinearity
+from orthoscope.theory.activations import Nonlinearity, nonlinearity
 from orthoscope.theory.quadrature import gaussian_rule
 
 ROUNDING = 4e-15
@@ -63,3 +63,17 @@ def test_infinite_energy_is_refused(function: Callable[[Tensor], Tensor]) -> Non
 def test_a_function_that_works_in_float32_is_refused_and_not_refined_for_ever() -> None:
     with pytest.raises(ValueError, match="float32"):
         gaussian_rule(nonlinearity(lambda x: torch.tanh(x.float()).double()))
+
+
+@pytest.mark.parametrize("place", [0.0, 1.0])
+@pytest.mark.parametrize("gain", [1e2, 1e4, 1e7])
+def test_a_peak_between_all_nodes_is_found_at_0_and_at_kinks(gain: float, place: float) -> None:
+    r"""$\mathbb{E}\,e^{-g^2(x-a)^2} = e^{-a^2 s}/\sqrt{1 + 2g^2}$ with $s = g^2/(1 + 2g^2)$."""
+
+    def peak(inputs: Tensor) -> Tensor:
+        return torch.exp(-(gain**2) * (inputs - place).square() / 2)
+
+    phi = Nonlinearity("a peak", peak, (place,) if place else ())
+    rule = gaussian_rule(phi)
+    exact = math.exp(-(place**2) * gain**2 / (1 + 2 * gain**2)) / math.sqrt(1 + 2 * gain**2)
+    assert float(rule.weights @ phi(rule.nodes).square()) == pytest.approx(exact, rel=1e-9)

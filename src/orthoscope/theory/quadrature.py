@@ -131,7 +131,8 @@ def resolving_edges(
 
 def probes_of(phi: Nonlinearity) -> Tensor:
     """Points on all scales around 0, where a gain squeezes what an activation does, and around the kinks."""
-    scales = 2.0 ** -torch.arange(_SCALES, dtype=torch.float64)
+    # Not powers of 2 themselves: a kink may be one.
+    scales = 0.77 * 2.0 ** -torch.arange(_SCALES, dtype=torch.float64)
     around = torch.cat([-scales, scales])
     return torch.cat([around, *(kink + around for kink in phi.kinks)])
 

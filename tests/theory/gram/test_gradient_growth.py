@@ -113,3 +113,42 @@ def test_mistakes_get_one_clear_sentence() -> None:
         gradient_growth(4, activation=lambda inputs: torch.relu(inputs - 10))
     with pytest.raises(ValueError, match="batch is 33: without centring"):
         gradient_growth(33, activation="relu", centred=False)
+
+
+def sampled_growth(name: str, gain: float, batch: int, generator: torch.Generator) -> tuple[float, float]:
+    r"""$\tfrac12\log\chi$ from $\operatorname{tr} Q_yDPDQ_y$ and the contrast of sampled units, and its standard error."""
+    phi, draws = nonlinearity(name, gain), 300_000
+    z = torch.randn(draws, batch, dtype=torch.float64, generator=generator)
+    y = z - z.mean(-1, keepdim=True)
+    y = y / y.square().mean(-1, keepdim=True).sqrt()
+    f, outputs = phi.derivative(y), phi(y)
+    # tr Q(D² - ff'/n) with Q = I - 11'/n - yy'/n.
+    trace = (1 - 2 / batch) * f.square().sum(-1) + (f.sum(-1) / batch).square()
+    trace = trace - (y * f).square().sum(-1) / batch + ((y * f).sum(-1) / batch).square()
+    contrast = outputs.var(-1)
+    ratio = float(trace.mean() / contrast.mean())
+    error = float((trace - ratio * contrast).std() / contrast.mean()) / math.sqrt(draws)
+    growth = 0.5 * math.log(batch * ratio / ((batch - 3) * (batch - 1)))
+    return growth, error / (2 * ratio)
+
+
+@pytest.mark.parametrize("gain", [0.01, 10.0, 30.0, 100.0])
+@pytest.mark.parametrize("name", ["tanh", "gelu"])
+def test_growth_with_a_steep_activation_is_sampled(name: str, gain: float, generator: torch.Generator) -> None:
+    """Fixed panels gave .654 for tanh at gain 10 and -1.78 at 30; they are .922 and 1.445."""
+    sampled, error = sampled_growth(name, gain, 10, generator)
+    found = gradient_growth(10, activation=name, gain=gain)
+    assert abs(found - sampled) < 4 * error + EXACT
+    linear = gradient_growth(10)
+    assert gain < 1 or abs(linear - sampled) > 20 * error, "the linear growth must be told from it"
+
+
+def test_growth_without_centring_tends_to_that_with_it_also_if_steep() -> None:
+    """Both have the limit of yang2019: at a batch of 10 they are within a few 1/n of each other."""
+    steep = gradient_growth(8, activation="tanh", gain=10.0, centred=False)
+    assert steep == pytest.approx(gradient_growth(8, activation="tanh", gain=10.0), abs=0.1)
+
+
+def test_what_oscillates_too_fast_for_the_sphere_is_refused() -> None:
+    with pytest.raises(ValueError, match="too steep, or oscillates too fast"):
+        gradient_growth(10, activation="sin", gain=1000.0)

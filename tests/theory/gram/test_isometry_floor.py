@@ -2,11 +2,13 @@
 
 import math
 
+import mpmath
 import pytest
 import torch
 
 from orthoscope.metrics import isometry_gap
 from orthoscope.theory.gram.isometry_floor import gaussian_isometry_gap, isometry_gap_floor, overlap_rate
+from orthoscope.theory.kernel.kernel_map import kernel_map
 
 
 @pytest.mark.parametrize(("batch", "width"), [(2, 2), (3, 5), (6, 6), (8, 64)])
@@ -36,6 +38,23 @@ def test_the_gap_tends_to_its_leading_order(batch: int) -> None:
 )
 def test_overlap_rates_are_those_of_known_kernels(activation: str, rate: float) -> None:
     assert overlap_rate(activation) == pytest.approx(rate, abs=1e-6)
+
+
+@pytest.mark.parametrize("gain", [0.01, 10.0, 30.0, 100.0, 1e4])
+def test_rates_of_steep_activations_are_those_of_their_kernel_maps(gain: float) -> None:
+    """A fixed grid gave .6396 for tanh at gain 30; it is .6534."""
+    kappa = kernel_map("tanh", gain=gain)
+    assert overlap_rate("tanh", gain=gain) == pytest.approx(kappa.slope_at_zero, rel=1e-12)
+    share = 2 * gain**2 / (1 + 2 * gain**2)
+    assert overlap_rate("erf", gain=gain) == pytest.approx(share / math.asin(share), rel=1e-12)
+
+
+@pytest.mark.parametrize(("batch", "width"), [(2, 3), (3, 399), (10, 401), (2, 10**12), (5, 10**15)])
+def test_the_gap_keeps_its_digits_at_any_width(batch: int, width: int) -> None:
+    with mpmath.workdps(60):
+        log_determinant = sum(mpmath.digamma(mpmath.mpf(width - i) / 2) for i in range(batch))
+        exact = mpmath.digamma(mpmath.mpf(batch * width) / 2) - mpmath.log(batch) - log_determinant / batch
+    assert gaussian_isometry_gap(batch, width) == pytest.approx(float(exact), rel=1e-12)
 
 
 def test_the_floor_is_higher_the_slower_overlaps_fall() -> None:

@@ -108,9 +108,11 @@ def test_a_high_degree_is_consistent_with_the_one_below() -> None:
 
 
 def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="16 entries has too many pairings: at most 14"):
+        haar_moment([0] * 16, [0] * 16, 10)
     with pytest.raises(ValueError, match="got 2 rows and 1 columns"):
         haar_moment([0, 0], [0], 3)
-    with pytest.raises(ValueError, match="dimension 1 or more, got 0"):
+    with pytest.raises(ValueError, match="dimension of 1 or more, got 0"):
         haar_moment([], [], 0)
     with pytest.raises(ValueError, match="from 0 to 2, got 3"):
         haar_moment([0, 3], [0, 0], 3)

@@ -77,12 +77,12 @@ def test_too_few_layers_for_the_asymptotics_are_refused(slope: float) -> None:
     with pytest.raises(ValueError, match="too few for the asymptotics"):
         kappa.slow_distance(1000)
     if slope == 0.9:
-        depth = 200_000
-        assert 1 - float(kappa.trajectory(0.5, depth)[-1]) == pytest.approx(kappa.slow_distance(depth), rel=0.02)
+        depth = 100_000
+        assert 1 - float(kappa.trajectory(0.5, depth)[-1]) == pytest.approx(kappa.slow_distance(depth), rel=0.03)
 
 
 def test_the_slow_bound_from_an_overlap_above_0_holds_and_is_tight() -> None:
-    r"""For random $\kappa$ with $\kappa'(1) = 1$; equality in the limit of $\kappa = \kappa(0) + \dots$ of degree 2."""
+    r"""For random $\kappa$ with $\kappa'(1) = 1$; almost equal where one layer does little."""
     generator = torch.Generator().manual_seed(0)
     # c_k² for k = 0, 2, …, 7 and c_0² = Σ (k-1) c_k², the rest is c_1²: then κ(1) = κ'(1) = 1.
     higher = torch.rand(1000, 6, dtype=torch.float64, generator=generator).pow(6)
@@ -95,7 +95,7 @@ def test_the_slow_bound_from_an_overlap_above_0_holds_and_is_tight() -> None:
     start, closest = overlap, 0.0
     for depth in range(1, 30):
         overlap = constant + linear * overlap + (higher * overlap[:, None] ** orders).sum(-1)
-        for case in range(0, 1000, 10):
+        for case in range(1000) if depth in (1, 5, 29) else ():
             landmarks = Landmarks(float(constant[case]), float(linear[case]), 1.0, 1.0, 1.0)
             ratio = (1 - overlap[case]) / distance_bound(landmarks, start[case], depth)
             assert ratio <= 1 + 1e-12
@@ -106,7 +106,7 @@ def test_the_slow_bound_from_an_overlap_above_0_holds_and_is_tight() -> None:
 def test_the_slow_bound_is_sharper_above_0_than_below() -> None:
     kappa = kernel_map("relu")
     above, below = kappa.at_zero, 1 - kappa.at_zero - kappa.slope_at_zero
-    assert (above, below) == (pytest.approx(1 / math.pi), pytest.approx(3 / 4 - 1 / math.pi - 0.25))
+    assert (above, below) == (pytest.approx(1 / math.pi), pytest.approx(1 / 2 - 1 / math.pi))
     start = torch.tensor([1e-9, -1e-9], dtype=torch.float64)
     assert float(kappa.bound(start, 100)[0]) == pytest.approx(1 / (1 + 100 / math.pi))
     assert float(kappa.bound(start, 100)[1]) == pytest.approx(1 / (1 + 100 * below))

@@ -257,3 +257,44 @@ def test_jumps_make_the_slope_at_one_infinite() -> None:
 def test_what_has_no_answer_gets_one_sentence(asked: Callable[[], object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         asked()
+
+
+@pytest.mark.parametrize("gain", [30.0, 100.0])
+def test_a_fast_sine_follows_its_closed_form_to_rounding(gain: float) -> None:
+    kappa = kernel_map("sin", gain=gain)
+    near = 1 - torch.logspace(-9, 0, 40, dtype=torch.float64)
+    overlaps = torch.cat([-near, near])
+    exact = closed_forms.sine_overlap_map(overlaps, gain)
+    assert float((kappa(overlaps) - exact).abs().max()) < 1e-13
+    assert kappa.slope_at_one == pytest.approx(gain**2 / math.tanh(gain**2), rel=1e-12)
+
+
+def test_a_steep_error_function_follows_its_closed_form() -> None:
+    near = 1 - torch.logspace(-9, 0, 40, dtype=torch.float64)
+    overlaps = torch.cat([-near, near])
+    exact = closed_forms.erf_overlap_map(overlaps, 100.0)
+    assert float((kernel_map("erf", gain=100.0)(overlaps) - exact).abs().max()) < 1e-13
+
+
+def test_the_slope_at_one_of_the_steepest_tanh_is_found() -> None:
+    r"""$\mathbb{E}\phi'^2 \to \tfrac{4}{3g}p(0)$ and $C^2 \to 1/g^2$: it was 0, for all nodes missed the slope."""
+    gain = 1e4
+    limit = 4 / 3 / math.sqrt(2 * math.pi) * gain
+    assert kernel_map("tanh", gain=gain).slope_at_one == pytest.approx(limit, rel=1e-3)
+
+
+@pytest.mark.parametrize("gain", [300.0, 1000.0])
+def test_what_is_too_steep_for_the_map_is_refused(gain: float) -> None:
+    kappa = kernel_map("sin", gain=gain)
+    with pytest.raises(ValueError, match="too fast"):
+        kappa(0.3)
+
+
+@pytest.mark.parametrize("frequency", [0.01, 1.0, 5.0, 30.0, 1e3])
+def test_closed_forms_of_sine_and_cosine_do_not_overflow(frequency: float) -> None:
+    overlaps = torch.tensor([-1.0, -0.9999, -0.5, 0.0, 0.3, 0.999999, 1.0], dtype=torch.float64)
+    square = mpf(frequency) ** 2
+    sine = [float(mp.sinh(square * rho) / mp.sinh(square)) for rho in overlaps.tolist()]
+    cosine = [float(mp.cosh(square * rho) / mp.cosh(square)) for rho in overlaps.tolist()]
+    assert closed_forms.sine_overlap_map(overlaps, frequency).tolist() == pytest.approx(sine, rel=1e-9, abs=1e-300)
+    assert closed_forms.cosine_overlap_map(overlaps, frequency).tolist() == pytest.approx(cosine, rel=1e-9, abs=1e-300)

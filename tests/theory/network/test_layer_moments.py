@@ -11,6 +11,7 @@ from torch import Tensor
 
 from orthoscope.linalg import haar
 from orthoscope.theory.activations import NONLINEARITIES, Nonlinearity, nonlinearity
+from orthoscope.theory.kernel.kernel_map import kernel_map
 from orthoscope.theory.network.hyperparameters import NoTheory
 from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 
@@ -250,3 +251,35 @@ def test_one_direction_stays_one() -> None:
     moments: LayerMoments = layer_moments(nonlinearity("tanh"), 1.0, 1.0)
     assert (moments.spread, moments.noise, moments.overlap) == (0.0, 0.0, 1.0)
     assert moments.slope_product == pytest.approx(moments.slope_square)
+
+
+@pytest.mark.parametrize(
+    ("name", "gain"), [("tanh", 0.01), ("tanh", 10.0), ("tanh", 30.0), ("sin", 10.0), ("elu", 100.0)]
+)
+def test_moments_of_steep_activations_are_those_of_the_kernel_map(name: str, gain: float) -> None:
+    """Fixed panels gave an overlap of .209 for tanh at gain 30, not .199."""
+    phi = nonlinearity(name, gain)
+    moments, kappa = layer_moments(phi, 1.0, 0.3), kernel_map(phi)
+    assert moments.overlap == pytest.approx(kappa(0.3), abs=1e-12)
+    assert moments.slope_square == pytest.approx(kappa.slope_at_one * kappa.scale**2, rel=1e-10)
+    assert moments.slope_product == pytest.approx(
+        kappa.derivative(0.3) * kappa.scale**2, abs=1e-9 * moments.slope_square
+    )
+
+
+def test_noise_of_a_fast_sine_is_that_of_independent_phases() -> None:
+    r"""$\mathbb{E}a^2b^2/(\mathbb{E}a^2)^2 = 1$ where the phases are independent; fixed panels gave 1.10."""
+    assert layer_moments(nonlinearity("sin", 10.0), 1.0, 0.3).noise == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("gain", [30.0, 100.0])
+def test_noise_of_a_steep_activation_is_sampled(gain: float, generator: torch.Generator) -> None:
+    phi, draws, overlap = nonlinearity("tanh", gain), 400_000, 0.3
+    x, z = torch.randn(2, draws, dtype=torch.float64, generator=generator)
+    first, second = phi(x), phi(overlap * x + math.sqrt(1 - overlap**2) * z)
+    moments = layer_moments(phi, 1.0, overlap)
+    cosine = moments.overlap
+    squares = (first * second - cosine / 2 * (first.square() + second.square())).square() / moments.square**2
+    error = float(squares.std()) / math.sqrt(draws)
+    assert abs(float(squares.mean()) - moments.noise) < 4 * error
+    assert abs(float(squares.mean()) - (1 - 4 / math.pi**2 * math.asin(overlap) ** 2)) > 4 * error or gain > 50

@@ -128,7 +128,9 @@ def _outer_edges(breaks: _Breaks, c: float, s: float, even: Tensor) -> Tensor:
     if not c:
         return even
     kinks, centres = breaks.kinks, torch.cat([breaks.kinks, breaks.centres])
-    meetings = torch.cat([(lines[:, None] + others).flatten() for lines, others in ((kinks, kinks), (breaks.edges, centres))])
+    meetings = torch.cat(
+        [(lines[:, None] + others).flatten() for lines, others in ((kinks, kinks), (breaks.edges, centres))]
+    )
     grades = torch.linspace(-9.0, 9.0, 5, dtype=torch.float64) * s
     passages = torch.cat([(centres[:, None] + grades).flatten(), breaks.edges]) / c
     meetings = meetings / (2 * c)

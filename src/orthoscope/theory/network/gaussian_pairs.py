@@ -32,8 +32,9 @@ def gaussian_pairs(activation: Nonlinearity, variance: float, overlap: float) ->
     $$ X = \sqrt{q}\,(cU + sV), \; Y = \sqrt{q}\,(cU - sV), \quad c^2 = \tfrac{1+\rho}{2}, \; s^2 = \tfrac{1-\rho}{2} $$
 
     with $U, V$ independent and standard. The plane is cut where $X$ or $Y$ is at a kink or in the narrow `panels`
-    of a steep activation, so that $\phi(X), \phi'(X)$ and their products are integrated to about 1e-11, and to rounding
-    what is linear between kinks. Because $X - Y = 2\sqrt{q}\,sV$, differences keep their digits near overlap 1.
+    of a steep activation, so that products of two of $\phi(X), \phi'(X), \phi(Y), \phi'(Y)$ are integrated to about
+    1e-11, of four to 1e-9, and to rounding what is linear between kinks. Because $X - Y = 2\sqrt{q}\,sV$, differences
+    keep their digits near overlap 1.
     """
     along = math.sqrt(variance * max(0.0, 1 + overlap) / 2)
     across = math.sqrt(variance * max(0.0, 1 - overlap) / 2)
