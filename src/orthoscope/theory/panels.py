@@ -1,4 +1,4 @@
-r"""Panels on which an activation is resolved at the scale of its inputs: even ones, and narrower ones where it is steep.
+r"""Panels on which an activation is resolved at the scale of its inputs: even ones, and narrower where it is steep.
 
 $\tanh(30x)/30$ turns within 0.05 around 0, $\sin(10x)/10$ everywhere: integrals over two Gaussians, in which the
 activation meets itself shifted, are cut at the narrow panels of the former and into shorter even ones for the latter.
@@ -58,6 +58,8 @@ def _panels(activation: Nonlinearity, deviation: float) -> Panels:
     even = torch.linspace(-reach, reach, math.ceil(2 * REACH / EVEN) + 1, dtype=torch.float64)
     start = torch.cat([even, kinks]).unique()
     slope = Nonlinearity(f"the slope of {activation.name}", activation.derivative, activation.kinks)
+    if not bool(activation(start).isfinite().all()):
+        return _EVEN_ONLY  # overflows, and is refused where its mean square is asked for
     edges = start
     for function in (activation, slope):
         edges = resolving_edges(function, edges, _TOLERANCE, _NARROWEST * deviation, deviation)

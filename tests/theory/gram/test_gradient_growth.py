@@ -116,7 +116,7 @@ def test_mistakes_get_one_clear_sentence() -> None:
 
 
 def sampled_growth(name: str, gain: float, batch: int, generator: torch.Generator) -> tuple[float, float]:
-    r"""$\tfrac12\log\chi$ from $\operatorname{tr} Q_yDPDQ_y$ and the contrast of sampled units, and its standard error."""
+    r"""$\tfrac12\log\chi$ from $\operatorname{tr} Q_yDPDQ_y$ and the contrast of sampled units; its standard error."""
     phi, draws = nonlinearity(name, gain), 300_000
     z = torch.randn(draws, batch, dtype=torch.float64, generator=generator)
     y = z - z.mean(-1, keepdim=True)

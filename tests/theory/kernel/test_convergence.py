@@ -78,7 +78,7 @@ def test_too_few_layers_for_the_asymptotics_are_refused(slope: float) -> None:
         kappa.slow_distance(1000)
     if slope == 0.9:
         depth = 100_000
-        assert 1 - float(kappa.trajectory(0.5, depth)[-1]) == pytest.approx(kappa.slow_distance(depth), rel=0.03)
+        assert 1 - float(kappa.trajectory(0.5, depth)[-1]) == pytest.approx(kappa.slow_distance(depth), rel=0.05)
 
 
 def test_the_slow_bound_from_an_overlap_above_0_holds_and_is_tight() -> None:
@@ -106,7 +106,8 @@ def test_the_slow_bound_from_an_overlap_above_0_holds_and_is_tight() -> None:
 def test_the_slow_bound_is_sharper_above_0_than_below() -> None:
     kappa = kernel_map("relu")
     above, below = kappa.at_zero, 1 - kappa.at_zero - kappa.slope_at_zero
-    assert (above, below) == (pytest.approx(1 / math.pi), pytest.approx(1 / 2 - 1 / math.pi))
+    assert above == pytest.approx(1 / math.pi)
+    assert below == pytest.approx(1 / 2 - 1 / math.pi)
     start = torch.tensor([1e-9, -1e-9], dtype=torch.float64)
     assert float(kappa.bound(start, 100)[0]) == pytest.approx(1 / (1 + 100 / math.pi))
     assert float(kappa.bound(start, 100)[1]) == pytest.approx(1 / (1 + 100 * below))

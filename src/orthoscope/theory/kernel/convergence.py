@@ -75,7 +75,8 @@ def distance_bound(landmarks: Landmarks, overlap: Float[Tensor, "*pairs"], depth
 
     Case 1: $\psi/(1+\psi)$ with $\psi = \alpha^\ell |\rho_0|/(1-|\rho_0|)$. Case 2: $(1-\rho_0)\,\alpha^\ell$.
     Case 3: $(1-\rho_0)/(1 + \ell a (1-\rho_0))$ with $a = 1 - \kappa(0) - \kappa'(0)$, and with the larger
-    $a = \kappa(0)$ if $\rho_0 \ge 0$: there $(1-x)^k \ge 1 - kx + (k-1)x^2$ for $k \ge 1$ gives $\kappa(1-x) \ge 1 - x + ax^2$.
+    $a = \kappa(0)$ if $\rho_0 \ge 0$: there $(1-x)^k \ge 1 - kx + (k-1)x^2$ for $k \ge 1$, and the sum over $k$ is
+    $\kappa(1-x) \ge 1 - x + ax^2$.
     Case 4: $\alpha^\ell\,|\rho_0 - \rho^*|/(1 - |\rho_0|)$.
     """
     if depth < 0:

@@ -80,7 +80,7 @@ class GaussianPair:
 
     @cached_property
     def series(self) -> AngleSeries:
-        r"""$\ell(\theta)\,(B + \sin(\theta/2)^{-p})$ for the loss below: $p = 2$, or 1 if $\phi'$ is not square-integrable.
+        r"""$\ell(\theta)\,(B + \sin(\theta/2)^{-p})$ for the loss below: $p = 2$, or 1 if $\mathbb{E}\phi'^2 = \infty$.
 
         So divided it is analytic at 0, also for an activation with kinks, and the loss keeps full
         relative precision as the angle goes to 0. $B$ is 0 unless the activation is steep.
@@ -88,8 +88,8 @@ class GaussianPair:
         found = angle_series(self._divided_loss)
         if found.unresolved > UNRESOLVED * max(self.energy, float(found.coefficients.abs().max())):
             raise ValueError(
-                f"activation {self.phi.name} is too steep, or oscillates too fast: its kernel map changes too fast near "
-                "overlaps of 1 and -1 to be resolved"
+                f"activation {self.phi.name} is too steep, or oscillates too fast: its kernel map changes too fast "
+                "near overlaps of 1 and -1 to be resolved"
             )
         return found
 

@@ -34,7 +34,8 @@ _STEEP = 0.1  # panel below which the edges of a few narrow ones are fewer nodes
 _STEEP_COUNT = 4.0  # few: so many times fewer than if all were as narrow
 _TOLERANCE = 1e-7  # a tail of Legendre coefficients whose square, left in integrals of squares, is rounding
 _MOST_BREAKS = 64  # a singularity has no end of narrow panels
-_MOST_PANELS = 40_000  # in the plane, even ones
+_MOST_PANELS = 100
+_SINGULAR = 1e-3
 _CHUNK = 2_000_000  # products held in memory at a time
 
 
@@ -58,9 +59,11 @@ def pair_moments(phi: Nonlinearity, rule: GaussianRule, angles: Float[Tensor, " 
     ends = torch.tensor([-rule.reach, rule.reach], dtype=torch.float64)
     start = GaussianRule(torch.cat([ends, kinks]).unique(), rule.reach).refined(WIDEST).edges
     fine = fewest_panels(resolving_edges(phi, start, _TOLERANCE, NARROWEST), kinks, WIDEST, rule.reach)
-    if (2 * rule.reach / fine.width) ** 2 > _MOST_PANELS:
+    # The narrower ones of a singularity are let go.
+    if 2 * rule.reach / fine.width + int((fine.edges.diff() > _SINGULAR).sum()) > _MOST_PANELS:
         raise ValueError(
-            f"activation {phi.name} oscillates too fast for its kernel map: it takes panels of {fine.width:.1g} deviations"
+            f"activation {phi.name} oscillates too fast: its kernel map takes panels of less than "
+            f"{2 * rule.reach / _MOST_PANELS:.1g} standard deviations"
         )
     breaks = _Breaks(kinks, fine.edges[:: math.ceil(len(fine.edges) / _MOST_BREAKS) or 1], fine.centres, fine.width)
     pairs = [_split(phi, breaks, rule.reach, float(angle)) for angle in angles]

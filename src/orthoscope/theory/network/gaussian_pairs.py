@@ -48,8 +48,8 @@ def gaussian_pairs(activation: Nonlinearity, variance: float, overlap: float) ->
     width = _ratio(fine.width, along)
     if len(v) * ORDER * (cuts.shape[-1] + even_panels(width)) > MOST_NODES:
         raise ValueError(
-            f"activation {activation.name} is too steep, or oscillates too fast, for inputs of variance {variance:.3g}: "
-            f"expectations over two of them take more than {MOST_NODES:.0e} points"
+            f"activation {activation.name} is too steep, or oscillates too fast, for inputs of variance {variance:.3g}"
+            f": expectations over two of them take more than {MOST_NODES:.0e} points"
         )
     u, u_weights = gaussian_panels(cuts, width)
     weights = u_weights * v_weights[:, None]

@@ -98,8 +98,8 @@ def skipped(before: Signal, branch: Response, scale: float) -> Response:
 
     Entries of $h$ and $F$ are independent, so their products are noise:
     $2s^2[(1+\rho'^2)(qq_F + cc_F) - 2\rho'(qc_F + cq_F)]/q'^2$ in the overlap, with $c = q\rho$, and
-    $2s^2 SS_F/S'^2$ in the differences, with $S = q(1-\rho)$. Left out: where both have a mean, products go along with
-    the noise of the branch; after six ReLU layers with $s = 1$ the deviation of the overlap comes out 10 % too small.
+    $2s^2 SS_F/S'^2$ in the differences, with $S = q(1-\rho)$. Left out: where both have a mean, products
+    go along with the noise of the branch; with $s = 1$ and ReLU, variances come out up to 10 % too small.
     """
     after = branch.signal
     mean_square = before.mean_square + 2 * scale * before.mean * after.mean + scale**2 * after.mean_square
