@@ -101,6 +101,15 @@ def test_what_theory_has_no_number_for_does_not_read_as_health(target: str, samp
     assert check in [row["check"] for row in forecast.document()["not_checked"]]
 
 
+@pytest.mark.parametrize("samples", [2, 3])
+def test_batch_norm_of_two_or_three_samples_explodes(samples: int) -> None:
+    forecast = predict("mlp(norm=batch, depth=1..10)", samples=samples)
+    assert forecast.depths[-1].verdict is Verdict.SICK
+    assert "explode" in [finding.symptom for finding in forecast.depths[-1].findings if finding.state == "found"]
+    jsonschema.validate(json.loads(json.dumps(forecast.document(), allow_nan=False)), report.schema())
+    assert str(forecast).startswith("DEEPEST")
+
+
 def test_places_are_where_a_limit_is_crossed() -> None:
     forecast = predict("mlp(activation=identity, norm=batch, init=gaussian, depth=1..100, width=512)", samples=8)
     (growth,) = [f for f in forecast.depths[-1].findings if f.check == "gradient growth"]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -26,7 +27,7 @@ class Prospect:
     log_gradients: Sequence[float]
     capacity: int  # directions that samples can have
 
-    @property
+    @cached_property
     def growth(self) -> float:
         """E-folds of the gradient from the output to the input, along the line fitted through all weight layers."""
         norms = self.log_gradients

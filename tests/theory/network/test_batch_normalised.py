@@ -120,15 +120,13 @@ def test_size_of_the_weights_is_forgotten_but_divides_gradients() -> None:
     assert shift == pytest.approx([math.log(3.0)] * 4)
 
 
-def test_gradients_that_are_infinite_or_unknown_are_not_numbers() -> None:
-    for hyper, samples in (
-        (network("relu", "batch"), 3),
-        (network("tanh", "batch", rotation=True), 16),
-        (network("sign", "batch"), 16),
-    ):
-        gradients = propagate(hyper, gaussian_inputs(samples, 256), 3).log_gradients()
-        assert all(math.isnan(value) for value in gradients[:-1])
-        assert gradients[-1] == 0.0
+def test_gradients_that_are_unknown_are_not_numbers_and_infinite_ones_are_infinite() -> None:
+    for hyper in (network("tanh", "batch", rotation=True), network("sign", "batch")):
+        unknown = propagate(hyper, gaussian_inputs(16, 256), 3).log_gradients()
+        assert all(math.isnan(value) for value in unknown[:-1])
+    for norm, samples in (("batch", 3), ("batch", 2), ("batch-uncentred", 2)):
+        infinite = propagate(network("identity", norm), gaussian_inputs(samples, 256), 3).log_gradients()
+        assert all(value == math.inf for value in infinite[:-1])
 
 
 def test_rotations_are_quieter() -> None:

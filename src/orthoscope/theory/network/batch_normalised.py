@@ -188,6 +188,9 @@ def _backward(
     if network.rotation:
         # Bounded for as many samples as units (joudaki2024, Theorem 6.5), as with Gaussian weights for few samples.
         return math.nan, None
+    if samples < (FEWEST if network.norm == "batch" else FEWEST - 1):
+        # The norm that divides the gradient is too often close to 0: its mean square is infinite.
+        return math.inf, None
     if network.norm == "batch":
         # The growth where the spread is stationary, rescaled to it here: shifts, like biases, are invisible.
         growth = _growth(network.activation, samples)

@@ -1,7 +1,6 @@
 """The spectrum of a batch: equal angles in the mean, spread by the finite width of the layers it went through."""
 
 import math
-from functools import lru_cache
 
 import torch
 from jaxtyping import Float
@@ -24,7 +23,6 @@ _DEPENDENT = 1e-12  # an eigenvalue that small beside the others is rounding
     "free multiplicative law with S-transform (1 + cz)^(-y/c)",
     assumes="many samples, no more than units; independent layers, of Gaussian weights if samples are not few",
 )
-@lru_cache(maxsize=1024)
 def spread_law(spread: float, share: float = 0.0) -> tuple[Float[Tensor, " nodes"], Float[Tensor, " nodes"]]:
     r"""Values $\lambda$ and their probabilities under the law of mean 1 and variance $y$, the `spread`.
 
