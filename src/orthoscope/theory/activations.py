@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from orthoscope.theory.kinks import kinks_of, slope_of
 
+MOST_KINKS = 64  # the cost of an integral over pairs grows with their square
+
 Pointwise: TypeAlias = Callable[[Tensor], Tensor]
 
 
@@ -141,7 +143,12 @@ def nonlinearity(choice: Choice, gain: int | float = 1.0) -> Nonlinearity:
     function: Pointwise = copy.deepcopy(made).double() if isinstance(made, nn.Module) else made
     _check_elementwise(name, function)
     _check_slope(name, function)
-    return Nonlinearity(name, function, kinks_of(function)).with_gain(gain)
+    kinks = kinks_of(function)
+    if len(kinks) > MOST_KINKS:
+        raise ValueError(
+            f"activation {name} has {len(kinks)} kinks or jumps: integrals are split at {MOST_KINKS} at most"
+        )
+    return Nonlinearity(name, function, kinks).with_gain(gain)
 
 
 def _name_of(choice: nn.Module | Pointwise) -> str:

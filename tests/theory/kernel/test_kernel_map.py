@@ -297,3 +297,8 @@ def test_closed_forms_of_sine_and_cosine_do_not_overflow(frequency: float) -> No
     cosine = [float(mp.cosh(square * rho) / mp.cosh(square)) for rho in overlaps.tolist()]
     assert closed_forms.sine_overlap_map(overlaps, frequency).tolist() == pytest.approx(sine, rel=1e-9, abs=1e-300)
     assert closed_forms.cosine_overlap_map(overlaps, frequency).tolist() == pytest.approx(cosine, rel=1e-9, abs=1e-300)
+
+
+def test_too_many_jumps_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match=r"\d+ kinks or jumps: integrals are split at 64 at most"):
+        kernel_map(lambda x: (x * 8).round() / 8)

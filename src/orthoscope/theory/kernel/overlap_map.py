@@ -46,7 +46,12 @@ class KernelMap:
     def __call__(self, overlap: Tensor) -> Tensor: ...
     def __call__(self, overlap: int | float | Float[Tensor, "*pairs"]) -> float | Float[Tensor, "*pairs"]:
         r"""$\kappa(\rho)$."""
-        return _like(overlap, 1 - self._loss(_angle(overlap)))
+        found = 1 - self._loss(_angle(overlap))
+        if not found.isfinite().all():
+            raise ValueError(
+                f"activation {self.activation.name} cannot be integrated in pairs: it is singular somewhere"
+            )
+        return _like(overlap, found)
 
     @overload
     def derivative(self, overlap: float) -> float: ...
