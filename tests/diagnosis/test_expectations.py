@@ -158,6 +158,10 @@ def test_what_theory_does_not_cover_is_said() -> None:
     assert "function" in reason_for(mlp(init=scheme), batch())
 
 
+def test_a_batch_of_enormous_numbers_loses_no_diagnosis() -> None:
+    assert reason_for(mlp(depth=3).double(), 1e200 * batch().double())
+
+
 def test_gradients_of_rotations_with_batch_norm_are_not_predicted() -> None:
     diagnosis = diagnose(mlp(norm="batch", init="orthogonal"), batch())
     assert diagnosis.expected.reason == ""

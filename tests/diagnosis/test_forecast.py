@@ -81,6 +81,12 @@ def test_a_network_whose_signals_overflow_is_sick_from_there_on() -> None:
     assert "at layer" in forecast.summary
 
 
+def test_the_last_depth_whose_signals_hold_still_has_its_numbers() -> None:
+    forecast = predict("mlp(activation=cube, init=gaussian, weight_gain=2.0, depth=1..12)")
+    lost = next(depth for depth in forecast.depths if math.isnan(depth.expected.overlap))
+    assert f"at layer {lost.depth}" in lost.findings[0].reason or "at the head" in lost.findings[0].reason
+
+
 def test_a_signal_lost_in_the_head_alone_is_told() -> None:
     forecast = predict("mlp(activation=identity, depth=1..4, weight_gain=1e38, init=gaussian)")
     assert forecast.depths[-1].verdict is Verdict.SICK

@@ -86,7 +86,7 @@ class Expectation:
             return None, self.refusal
         try:
             return propagate(mlp_hyperparameters(self.arguments), self.inputs, self.arguments["depth"]), ""
-        except ValueError as reason:  # NoTheory, or an activation that cannot be integrated
+        except (ValueError, ArithmeticError) as reason:  # NoTheory, or what cannot be integrated or held
             return None, str(reason)
 
 
@@ -114,7 +114,7 @@ def expectation(model: nn.Module, recording: Recording, batch_statistics: bool =
         if arguments["norm"] == "batch" and not batch_statistics:
             raise NoTheory("theory is of batch norm with the statistics of the batch, not running ones")
         return Expectation("", arguments, _inputs(recording), _output_gradient(recording))
-    except ValueError as reason:  # NoTheory, or a batch that theory cannot start from
+    except (ValueError, ArithmeticError) as reason:  # NoTheory, or a batch that theory cannot start from
         return Expectation(str(reason))
 
 

@@ -5,7 +5,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from orthoscope.diagnosis.expectations import Expected, expected_numbers
@@ -135,17 +135,18 @@ def _propagated(
     try:
         return propagate(network, inputs, depth, progress), ""
     except LostSignal as lost:
-        if lost.layers == 0:
+        # Lost in the head, the last layer is of no use either: every depth that is shown has its head.
+        layers = lost.layers - (lost.layers == depth)
+        if layers == 0:
             raise
-        # They may be lost in the head alone, so the layers are followed without it.
-        return propagate(replace(network, last=None), inputs, lost.layers), str(lost)
+        return _propagated(network, inputs, layers, None)[0], str(lost)
 
 
 def _depths(found: Propagation, wanted: range, lost: str) -> Iterator[Depth]:
     samples, units = found.inputs.samples, found.network.hidden.units
     layers = [expected_numbers(layer.output, samples, units) for layer in found.layers]
     for depth in wanted:
-        if depth > len(layers) or (lost and depth == len(layers)):
+        if depth > len(layers):
             yield _beyond(depth, lost)
             continue
         prospect = Prospect(layers[:depth], found.log_gradients(depth), min(samples, units))

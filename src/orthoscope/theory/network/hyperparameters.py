@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 from orthoscope.theory.activations import Nonlinearity
+from orthoscope.theory.kernel.kernel_map import ORDERS
 
 NORMS = ("none", "rms", "layer", "batch", "batch-uncentred")
-ORDERS = ("norm-activation", "activation-norm")
 _ROUNDING = 1e-6  # by which a measured mean cosine may miss its lowest value
 
 
