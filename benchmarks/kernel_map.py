@@ -7,15 +7,13 @@ overlaps, from nothing. Run it on a quiet machine: `make benchmark-theory` insta
 
 import importlib
 import importlib.util
-import statistics
-import time
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import torch
 
 from orthoscope.theory.kernel.kernel_map import kernel_map
+from timing import alternating
 
 ROUNDS = 7
 # Our name, theirs.
@@ -30,17 +28,6 @@ NAMES = {
 OVERLAPS = np.array([-0.9, 0.3, 0.9])
 PAIRS, DEPTH = 10_000, 500
 LIMITS = {"map": 0.020, "trajectory": 0.050}
-
-
-def alternating(first: Callable[[], object], second: Callable[[], object], rounds: int = ROUNDS) -> tuple[float, float]:
-    """Median seconds of both, taken in turns so that a slow spell of the machine hits both."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(rounds + 1):
-        for function, seconds in zip((first, second), times, strict=True):
-            start = time.perf_counter()
-            function()
-            seconds.append(time.perf_counter() - start)
-    return statistics.median(times[0][1:]), statistics.median(times[1][1:])
 
 
 def ours(name: str) -> np.ndarray:
@@ -65,7 +52,10 @@ def report_costs() -> None:
     for name in (*NAMES, "gelu"):
         kappa = kernel_map(name)
         kappa.trajectory(starts, 1)
-        made, followed = alternating(partial(made_anew, name), partial(kappa.trajectory, starts, DEPTH))
+        costs = alternating(
+            {"made": partial(made_anew, name), "followed": partial(kappa.trajectory, starts, DEPTH)}, ROUNDS
+        )
+        made, followed = costs["made"].seconds, costs["followed"].seconds
         print(
             f"{name:9s} map {made * 1e3:6.1f} ms (limit {LIMITS['map'] * 1e3:.0f} for gelu)   "
             f"{DEPTH} layers of {PAIRS} pairs {followed * 1e3:6.1f} ms (limit {LIMITS['trajectory'] * 1e3:.0f})",
@@ -79,7 +69,8 @@ def report_dks() -> None:
         return
     for name in NAMES:
         difference = np.abs(ours(name) - theirs(name)).max()
-        mine, other = alternating(partial(ours, name), partial(theirs, name), rounds=1)
+        costs = alternating({"ours": partial(ours, name), "dks": partial(theirs, name)}, rounds=1)
+        mine, other = costs["ours"].seconds, costs["dks"].seconds
         print(
             f"{name:9s} {len(OVERLAPS)} overlaps: ours {mine * 1e3:7.1f} ms  dks {other * 1e3:9.1f} ms   "
             f"ratio {other / mine:8.1f}x   largest difference {difference:.1e}",

@@ -4,8 +4,6 @@ Beside milliseconds, costs are given in matrix products of 1024 x 1024 in float3
 between machines. Run it on a quiet machine: `make benchmark`.
 """
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
@@ -13,20 +11,10 @@ from torch import Tensor, nn
 
 from orthoscope import diagnose
 from orthoscope.models import MLP, resolve
+from timing import alternating, product_seconds
 
 ROUNDS = 15
 LIMITS = {"ResNet-18, 3 x 64 x 64, batch 16": 2.0, "MLP 50 x 100, batch 100": 12.0}
-
-
-def alternating(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
-    """Median seconds of both, taken in turns so that a slow spell of the machine hits both."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(ROUNDS + 2):
-        for function, seconds in zip((first, second), times, strict=True):
-            start = time.perf_counter()
-            function()
-            seconds.append(time.perf_counter() - start)
-    return statistics.median(times[0][2:]), statistics.median(times[1][2:])
 
 
 def plain_pass(model: nn.Module, inputs: Tensor) -> Callable[[], None]:
@@ -37,13 +25,11 @@ def plain_pass(model: nn.Module, inputs: Tensor) -> Callable[[], None]:
     return run
 
 
-def product_seconds() -> float:
-    matrix = torch.randn(1024, 1024)
-    return alternating(lambda: matrix @ matrix, lambda: None)[0]
-
-
 def report(name: str, model: nn.Module, inputs: Tensor, unit: float) -> None:
-    plain, diagnosis = alternating(plain_pass(model, inputs), lambda: diagnose(model, inputs))
+    costs = alternating(
+        {"plain": plain_pass(model, inputs), "diagnose": lambda: diagnose(model, inputs)}, ROUNDS, warm_up=2
+    )
+    plain, diagnosis = costs["plain"].seconds, costs["diagnose"].seconds
     limit = f"   limit {LIMITS[name]:.0f}x" if name in LIMITS else ""
     print(
         f"{name:34s} plain {plain * 1e3:8.1f} ms  diagnose {diagnosis * 1e3:8.1f} ms, {diagnosis / unit:6.1f} products"
@@ -59,7 +45,7 @@ def mlp(depth: int = 50, width: int = 100) -> nn.Module:
 def main() -> None:
     torch.set_num_threads(2)
     torch.manual_seed(0)
-    unit = product_seconds()
+    unit = product_seconds(1024, 1024, 1024)
     print(f"torch {torch.__version__}, 2 threads, median of {ROUNDS}; one 1024-product is {unit * 1e3:.1f} ms")
     report(
         "ResNet-18, 3 x 64 x 64, batch 16",

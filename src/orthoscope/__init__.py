@@ -7,7 +7,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orthoscope import data, diagnosis, findings, init, linalg, metrics, models, probe, report, theory, training
+    from orthoscope import (
+        data,
+        diagnosis,
+        findings,
+        init,
+        layers,
+        linalg,
+        manifolds,
+        metrics,
+        models,
+        optim,
+        probe,
+        report,
+        theory,
+        training,
+    )
     from orthoscope.diagnosis import Diagnosis, Forecast, diagnose, predict
     from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 
@@ -35,9 +50,12 @@ __all__ = [
     "diagnosis",
     "findings",
     "init",
+    "layers",
     "linalg",
+    "manifolds",
     "metrics",
     "models",
+    "optim",
     "predict",
     "probe",
     "report",

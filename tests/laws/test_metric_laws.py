@@ -169,8 +169,31 @@ def test_orthogonality_of_weights_is_zero_for_orthogonal_ones_and_its_floor_othe
     floor = math.sqrt(abs(fan_in - out))
     assert float(metrics.double_sided_orthogonality(weight)) == pytest.approx(floor, abs=1e-9)
     assert float(metrics.double_sided_orthogonality(weight, remove_floor=True)) == pytest.approx(0, abs=1e-9)
+    assert float(metrics.soft_orthogonality(weight, remove_floor=True)) == pytest.approx(0, abs=1e-9)
+    assert float(metrics.spectral_deviation(weight)) == pytest.approx(0, abs=1e-9)
+    fewer = "rows" if out <= fan_in else "columns"
+    assert float(metrics.mutual_coherence(weight, vectors=fewer)) == pytest.approx(0, abs=1e-9)
     perturbed = weight + 0.1
     assert float(metrics.double_sided_orthogonality(perturbed, remove_floor=True)) > 0
+
+
+@given(shape=WEIGHTS)
+def test_coherence_ignores_lengths_and_is_at_least_welchs_bound(shape: tuple[int, int, int]) -> None:
+    vectors, units, seed = shape
+    weight = hidden(vectors, units, seed)
+    coherence = float(metrics.mutual_coherence(weight))
+    lengths = torch.logspace(-3, 3, vectors, dtype=torch.float64).unsqueeze(1)
+    assert coherence == pytest.approx(float(metrics.mutual_coherence(weight * lengths)), rel=1e-10)
+    bound = math.sqrt(max(0, vectors - units) / (units * (vectors - 1)))
+    assert bound - 1e-12 <= coherence <= 1 + 1e-12
+
+
+def test_welchs_bound_is_met_by_a_simplex_and_coherence_needs_two_directions() -> None:
+    simplex = torch.eye(4, dtype=torch.float64) - 0.25  # four vectors that span three dimensions
+    assert float(metrics.mutual_coherence(simplex)) == pytest.approx(math.sqrt(1 / (3 * 3)))
+    assert float(metrics.mutual_coherence(torch.tensor([[3.0, 4.0]]))) == 0
+    assert float(metrics.mutual_coherence(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))) == 0
+    assert float(metrics.mutual_coherence(torch.tensor([[3.0, 4.0], [0.0, 0.0], [-6.0, -8.0]]))) == pytest.approx(1)
 
 
 def test_weight_vectors_are_rows_or_columns() -> None:

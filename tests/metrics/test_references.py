@@ -9,7 +9,14 @@ from references import slow_twins
 
 SHAPES = [(2, 5), (5, 5), (6, 17), (9, 4), (7, 40)]
 REPRESENTATION = ["orthogonality_gap", "mean_overlap", "overlap_potential", "effective_rank", "stable_rank"]
-WEIGHT = ["parameter_independence", "diagonal_dominance", "soft_orthogonality"]
+WEIGHT = [
+    "parameter_independence",
+    "diagonal_dominance",
+    "soft_orthogonality",
+    "double_sided_orthogonality",
+    "spectral_deviation",
+    "mutual_coherence",
+]
 
 
 def sample(shape: tuple[int, int], dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -36,7 +43,7 @@ def test_centred_metric_is_the_metric_of_the_batch_without_its_mean(name: str, s
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("name", REPRESENTATION)
+@pytest.mark.parametrize("name", [*REPRESENTATION, *WEIGHT])
 def test_low_precision_input_is_reduced_in_float64(name: str, dtype: torch.dtype) -> None:
     matrix = sample((6, 17), dtype)
     value = getattr(metrics, name)(matrix)

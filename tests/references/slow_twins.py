@@ -108,6 +108,18 @@ def soft_orthogonality(weight: Tensor) -> float:
     return math.sqrt(deviation)
 
 
+def double_sided_orthogonality(weight: Tensor) -> float:
+    return soft_orthogonality(weight) + soft_orthogonality(weight.mT)
+
+
+def spectral_deviation(weight: Tensor) -> float:
+    return max(abs(value**2 - 1) for value in singular_values(weight))
+
+
+def mutual_coherence(weight: Tensor) -> float:
+    return max((abs(cosine(left, right)) for left, right in pairs(rows_of(weight))), default=0.0)
+
+
 def log_norm(gradient: Tensor) -> float:
     with mpmath.workdps(60):
         squares = [mpmath.mpf(value) ** 2 for row in rows_of(gradient) for value in row]

@@ -8,32 +8,21 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils import parametrize
 
-from orthoscope.linalg import weight_matrix
+from orthoscope.linalg import group_matrices, weight_of_group_matrices
 
 WeightLayer = nn.Linear | _ConvNd
 
 
 def weight_blocks(layer: WeightLayer) -> Float[Tensor, "groups out fan_in"]:
     """The weight as one matrix `(out, in·k·k)` for every group: a grouped convolution is block diagonal."""
-    weight, groups = layer.weight.detach(), _groups(layer)
-    if _is_transposed(layer):
-        # Stored (in, out/groups, …): within each group the first two dimensions swap.
-        grouped = weight.reshape(groups, -1, *weight.shape[1:])
-        weight = grouped.transpose(1, 2).flatten(0, 1)
-    matrix = weight_matrix(weight)
-    return matrix.reshape(groups, -1, matrix.shape[1])
+    return group_matrices(layer.weight.detach(), _groups(layer), _is_transposed(layer))
 
 
 @torch.no_grad()
 def fill_(layer: WeightLayer, blocks: Float[Tensor, "groups out fan_in"]) -> None:
     """Write the matrices of `weight_blocks` back into the layer's weight."""
     weight = layer.weight
-    if _is_transposed(layer):
-        groups, out, _ = blocks.shape
-        grouped = blocks.reshape(groups, out, -1, *weight.shape[2:])
-        filters = grouped.transpose(1, 2).reshape(weight.shape)
-    else:
-        filters = blocks.reshape(weight.shape)
+    filters = weight_of_group_matrices(blocks, weight.shape, _is_transposed(layer))
     if parametrize.is_parametrized(layer, "weight"):
         # `weight` is computed here: writing into it would be lost, assigning reaches its source.
         layer.weight = filters.to(weight)

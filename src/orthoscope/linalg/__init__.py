@@ -1,18 +1,41 @@
 """Tensor to tensor: the linear algebra everything else is made of."""
 
+from orthoscope.linalg.cayley import cayley_coordinates, cayley_frame
+from orthoscope.linalg.convolution import convolution_singular_values
+from orthoscope.linalg.exponential import exponential_frame, skew_exponential
 from orthoscope.linalg.frames import contrasts, sample_frame, triangle_condition
+from orthoscope.linalg.givens import givens_coordinates, givens_count, givens_frame, givens_pairs
 from orthoscope.linalg.haar import haar
-from orthoscope.linalg.matrices import weight_matrix
+from orthoscope.linalg.householder import householder_coordinates, householder_frame
+from orthoscope.linalg.matrices import group_matrices, weight_matrix, weight_of_group_matrices
+from orthoscope.linalg.nearest_frame import nearest_frame
 from orthoscope.linalg.parallel import over_cores
+from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.linalg.spectra import gram_singular_values, singular_values
 
 __all__ = [
+    "cayley_coordinates",
+    "cayley_frame",
     "contrasts",
+    "convolution_singular_values",
+    "exponential_frame",
+    "givens_coordinates",
+    "givens_count",
+    "givens_frame",
+    "givens_pairs",
     "gram_singular_values",
+    "group_matrices",
     "haar",
+    "householder_coordinates",
+    "householder_frame",
+    "nearest_frame",
+    "orthonormality_error",
     "over_cores",
+    "polar_factor",
     "sample_frame",
     "singular_values",
+    "skew_exponential",
     "triangle_condition",
     "weight_matrix",
+    "weight_of_group_matrices",
 ]

@@ -1,5 +1,7 @@
 """The one place that decides how a weight tensor is read as a matrix."""
 
+from collections.abc import Sequence
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,3 +15,22 @@ def weight_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "rows fan
     if weight.ndim == 1:
         return weight.unsqueeze(0)
     return weight.flatten(start_dim=1)
+
+
+def group_matrices(weight: Tensor, groups: int = 1, transposed: bool = False) -> Tensor:
+    """One matrix `(out, in·k·k)` for every group, `(groups, out, fan_in)`: a grouped convolution is block diagonal."""
+    if transposed:
+        # Stored (in, out/groups, …): within each group the first two dimensions swap.
+        grouped = weight.reshape(groups, -1, *weight.shape[1:])
+        weight = grouped.transpose(1, 2).flatten(0, 1)
+    matrix = weight_matrix(weight)
+    return matrix.reshape(groups, -1, matrix.shape[1])
+
+
+def weight_of_group_matrices(matrices: Tensor, shape: Sequence[int], transposed: bool = False) -> Tensor:
+    """The weight of that shape whose `group_matrices` these are."""
+    if transposed:
+        groups, out, _ = matrices.shape
+        grouped = matrices.reshape(groups, out, -1, *shape[2:])
+        matrices = grouped.transpose(1, 2)
+    return matrices.reshape(tuple(shape))

@@ -17,9 +17,11 @@ from orthoscope.metrics.representations import (
 from orthoscope.metrics.weights import (
     diagonal_dominance,
     double_sided_orthogonality,
+    mutual_coherence,
     parameter_independence,
     rms_operator_norm,
     soft_orthogonality,
+    spectral_deviation,
 )
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "log_norm",
     "mean_energy",
     "mean_overlap",
+    "mutual_coherence",
     "numerical_rank",
     "orthogonality_gap",
     "overlap_potential",
@@ -43,5 +46,6 @@ __all__ = [
     "singular_values",
     "smallest_direction_gap",
     "soft_orthogonality",
+    "spectral_deviation",
     "stable_rank",
 ]

@@ -6,11 +6,11 @@ A convolution is read as `(out, in·k·k)` by `orthoscope.linalg.weight_matrix`.
 import math
 from typing import Literal
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.linalg import singular_values
+from orthoscope.metrics import deviation
 from orthoscope.metrics.representations import mean_overlap
 from orthoscope.metrics.spectral import Scalar
 
@@ -35,12 +35,12 @@ def diagonal_dominance(weight: Weight, vectors: Vectors = "rows") -> Scalar:
     return ((2 * diagonal - gram.sum(-1)) / diagonal).amin(-1)
 
 
-def soft_orthogonality(weight: Weight) -> Scalar:
-    r"""$\|I - W^\top W\|_F$, not squared: 0 for orthonormal columns, $\sqrt{\text{in}-\text{out}}$ at least if wide."""
-    out, fan_in = weight.shape[-2:]
-    # With the smaller Gram matrix: each of the missing eigenvalues is 0 and adds 1.
-    deviation = _smaller_side_deviation(weight)
-    return deviation if fan_in <= out else (deviation.square() + fan_in - out).sqrt()
+def soft_orthogonality(weight: Weight, remove_floor: bool = False) -> Scalar:
+    r"""$\|I - W^\top W\|_F$, not squared: 0 for orthonormal columns, $\sqrt{\text{in}-\text{out}}$ at least if wide.
+
+    `remove_floor` subtracts what a wide matrix cannot go below.
+    """
+    return deviation.soft_orthogonality(weight.double(), remove_floor=remove_floor)
 
 
 def double_sided_orthogonality(weight: Weight, remove_floor: bool = False) -> Scalar:
@@ -48,20 +48,26 @@ def double_sided_orthogonality(weight: Weight, remove_floor: bool = False) -> Sc
 
     A matrix that is not square cannot go below $\sqrt{|\text{out}-\text{in}|}$; `remove_floor` subtracts that.
     """
-    floor = math.sqrt(abs(weight.shape[-2] - weight.shape[-1])) if remove_floor else 0.0
-    return soft_orthogonality(weight) + soft_orthogonality(weight.mT) - floor
+    return deviation.double_sided_orthogonality(weight.double(), remove_floor=remove_floor)
+
+
+def spectral_deviation(weight: Weight) -> Scalar:
+    r"""$\max_i |\sigma_i^2 - 1|$, what SRIP estimates: 0 for orthonormal rows or columns, whichever are fewer."""
+    return (singular_values(weight).square() - 1).abs().amax(-1)
+
+
+def mutual_coherence(weight: Weight, vectors: Vectors = "rows") -> Scalar:
+    r"""$\max_{i\ne j} |\cos(w_i, w_j)|$ over pairs of weight vectors; 0 is orthogonal, also where there is no pair.
+
+    $n$ vectors in dimension $m < n$ have at least $\sqrt{(n-m)/(m(n-1))}$ (Welch, 1974).
+    """
+    return deviation.mutual_coherence(_vectors(weight, vectors).double())
 
 
 def rms_operator_norm(weight: Weight) -> Scalar:
     r"""How much a layer can enlarge a root mean square: $\sqrt{d_\text{in}/d_\text{out}}\,\|W\|_2$."""
     out, fan_in = weight.shape[-2:]
     return math.sqrt(fan_in / out) * singular_values(weight)[..., 0]
-
-
-def _smaller_side_deviation(weight: Weight) -> Scalar:
-    side = weight.double() if weight.shape[-2] <= weight.shape[-1] else weight.double().mT
-    identity = torch.eye(side.shape[-2], dtype=side.dtype, device=side.device)
-    return torch.linalg.matrix_norm(identity - side @ side.mT)
 
 
 def _vectors(weight: Weight, vectors: Vectors) -> Tensor:

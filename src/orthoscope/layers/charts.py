@@ -1,0 +1,113 @@
+"""The maps from free coordinates to frames, by name, in one form; and the rule by which one is chosen for a size.
+
+A *frame* is a matrix `(*batch, rows, columns)`, rows >= columns, with orthonormal columns. A chart writes it as
+coordinates, which training moves, and an *anchor*, which it does not: ±1 for every column, or a whole frame.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from orthoscope.linalg.cayley import cayley_coordinates, cayley_frame
+from orthoscope.linalg.exponential import exponential_frame
+from orthoscope.linalg.givens import givens_coordinates, givens_count, givens_frame
+from orthoscope.linalg.householder import householder_coordinates, householder_frame
+
+
+@dataclass(frozen=True)
+class PartialFamily:
+    """The products of fewer factors than it takes to reach every frame; their number is the `size` of the family."""
+
+    beginning: Callable[[Tensor, int], tuple[Tensor, Tensor]]  # the first `size` factors of a frame, and its anchor
+    description: Callable[[int, int], str]  # (rows, size), as the argument that asks for it
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One map. `size` is None for all frames."""
+
+    frame: Callable[[Tensor, Tensor, int, int | None], Tensor]  # (coordinates, anchor, rows, size)
+    coordinates: Callable[[Tensor, int | None], tuple[Tensor, Tensor]]  # (frame, size) -> coordinates, anchor
+    coordinates_shape: Callable[[int, int, int | None], tuple[int, ...]]  # (rows, columns, size), without the batch
+    determinant: Callable[[Tensor, int | None], Tensor]  # (anchor, size), of a square real frame
+    partial: PartialFamily | None = None
+    anchored_by_frame: bool = False
+    allows_complex: bool = False
+
+
+def _householder_frame(vectors: Tensor, signs: Tensor, rows: int, size: int | None) -> Tensor:
+    return householder_frame(vectors, signs.shape[-1]) * signs.unsqueeze(-2)
+
+
+def _first_reflections(frame: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    vectors, signs = householder_coordinates(frame)
+    return vectors[..., :size], signs
+
+
+def _reflections_determinant(signs: Tensor, size: int | None) -> Tensor:
+    # Each of the reflections has determinant -1.
+    return signs.prod(-1) * (-1) ** (signs.shape[-1] if size is None else size)
+
+
+def _cayley_frame(generator: Tensor, signs: Tensor, rows: int, size: int | None) -> Tensor:
+    return cayley_frame(generator) * signs.unsqueeze(-2)
+
+
+def _givens_frame(angles: Tensor, signs: Tensor, rows: int, size: int | None) -> Tensor:
+    return givens_frame(angles, rows, signs.shape[-1], size) * signs.unsqueeze(-2)
+
+
+def _first_rotations(frame: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    angles, signs = givens_coordinates(frame)
+    return angles[..., : givens_count(frame.shape[-2], size)], signs
+
+
+def _rotations_determinant(signs: Tensor, size: int | None) -> Tensor:
+    return signs.prod(-1)
+
+
+# A new map is one entry here; it then passes every law in tests/layers.
+CHARTS: dict[str, Chart] = {
+    "householder": Chart(
+        frame=_householder_frame,
+        coordinates=householder_coordinates,
+        coordinates_shape=lambda rows, columns, size: (rows, columns if size is None else size),
+        determinant=_reflections_determinant,
+        partial=PartialFamily(_first_reflections, lambda rows, size: f"num_reflections={size}"),
+    ),
+    "cayley": Chart(
+        frame=_cayley_frame,
+        coordinates=lambda frame, size: cayley_coordinates(frame),
+        coordinates_shape=lambda rows, columns, size: (rows, columns),
+        determinant=_rotations_determinant,
+        allows_complex=True,
+    ),
+    "exponential": Chart(
+        frame=lambda coordinates, anchor, rows, size: exponential_frame(coordinates, anchor),
+        coordinates=lambda frame, size: (torch.zeros_like(frame), frame),
+        coordinates_shape=lambda rows, columns, size: (rows, columns),
+        determinant=lambda anchor, size: torch.linalg.det(anchor).sign(),
+        anchored_by_frame=True,
+        allows_complex=True,
+    ),
+    "givens": Chart(
+        frame=_givens_frame,
+        coordinates=givens_coordinates,
+        coordinates_shape=lambda rows, columns, size: (givens_count(rows, columns if size is None else size),),
+        determinant=_rotations_determinant,
+        partial=PartialFamily(_first_rotations, lambda rows, size: f"num_rotations={givens_count(rows, size)}"),
+    ),
+}
+
+
+def chosen_map(rows: int, columns: int, is_complex: bool) -> str:
+    """What `map="auto"` means: Householder up to 64 rows and for tall frames, Cayley for all others and complex ones.
+
+    Of the maps whose anchor is small these two are the fastest. A large square frame costs Cayley one inverse and two
+    products, fewer than the panels of reflections; reflections have no inverse to grow ill-conditioned, and are real.
+    `make bench-weights` measures both for a machine.
+    """
+    small, tall = rows <= 64, rows >= 2 * columns
+    return "householder" if (small or tall) and not is_complex else "cayley"

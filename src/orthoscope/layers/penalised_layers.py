@@ -1,0 +1,73 @@
+"""Which weights of a model a penalty is for."""
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+
+from torch import nn
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
+
+WeightLayer = nn.Linear | _ConvNd
+Include = str | Iterable[str] | Callable[[str, nn.Module], bool] | None
+
+
+def selected_layers(model: nn.Module, include: Include) -> dict[str, WeightLayer]:
+    """The linear and convolution layers that `include` selects, by the names of their weights; never none.
+
+    A pattern or name is of a layer ("blocks.*") or of its weight ("head.weight"); each must match something.
+    """
+    candidates = _distinct_layers(model)
+    if include is None:
+        chosen = _without_embeddings(model, candidates)
+    elif callable(include):
+        chosen = {name: layer for name, layer in candidates.items() if include(_layer_name(name), layer)}
+    else:
+        chosen = _matching(candidates, [include] if isinstance(include, str) else list(include))
+    if not chosen:
+        have = f"it has {', '.join(candidates)}" if candidates else "it has no nn.Linear and no nn.Conv* layer"
+        raise ValueError(f"no weight of {type(model).__name__} is selected for the penalty: {have}")
+    for name, layer in chosen.items():
+        if is_lazy(layer.weight):
+            raise ValueError(f"{name} has no shape yet: run one batch through the model first")
+    return chosen
+
+
+def _distinct_layers(model: nn.Module) -> dict[str, WeightLayer]:
+    """All candidates; of layers that share a parameter, the first."""
+    layers: dict[str, WeightLayer] = {}
+    seen: set[int] = set()
+    for name, module in model.named_modules():
+        if not isinstance(module, (nn.Linear, _ConvNd)):
+            continue
+        if not parametrize.is_parametrized(module, "weight"):
+            if id(module.weight) in seen:
+                continue
+            seen.add(id(module.weight))
+        layers[f"{name}.weight" if name else "weight"] = module
+    return layers
+
+
+def _without_embeddings(model: nn.Module, layers: dict[str, WeightLayer]) -> dict[str, WeightLayer]:
+    """A head tied to an embedding has a row for every word, many more than can be orthogonal."""
+    embeddings = {id(part.weight) for part in model.modules() if isinstance(part, (nn.Embedding, nn.EmbeddingBag))}
+    return {
+        name: layer
+        for name, layer in layers.items()
+        if parametrize.is_parametrized(layer, "weight") or id(layer.weight) not in embeddings
+    }
+
+
+def _matching(layers: dict[str, WeightLayer], patterns: list[str]) -> dict[str, WeightLayer]:
+    for pattern in patterns:
+        if not any(_matches(name, pattern) for name in layers):
+            raise ValueError(f"{pattern!r} matches no weight to penalise: choose among {', '.join(layers) or 'none'}")
+    return {name: layer for name, layer in layers.items() if any(_matches(name, pattern) for pattern in patterns)}
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(_layer_name(name), pattern)
+
+
+def _layer_name(name: str) -> str:
+    return name.removesuffix("weight").removesuffix(".")

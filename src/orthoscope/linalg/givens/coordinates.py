@@ -1,0 +1,98 @@
+"""From a frame to its angles, by elimination."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.linalg.givens.checks import check_real, checked_pivots
+from orthoscope.linalg.givens.order import givens_count
+from orthoscope.linalg.givens.undoing import panel_undone
+from orthoscope.linalg.polar import orthonormality_error
+
+# Smaller entries are set to zero: their squares would underflow, and without them the frame is the same to rounding.
+_NOTHING = 1e-140
+# Columns that are cleared one by one, before the columns after them follow in products of blocks.
+_PANEL = 32
+
+
+def givens_coordinates(
+    frame: Float[Tensor, "*batch rows columns"], pivots: int | None = None
+) -> tuple[Float[Tensor, "*batch count"], Float[Tensor, "*batch columns"]]:
+    r"""Angles in $(-\pi, \pi]$ and signs with `frame == givens_frame(angles, rows, columns, pivots) * signs`.
+
+    Rotations clear the frame below its diagonal, column after column. For pivot $i$ and its column $x$, with
+    $r_i = x_i$ and $r_j = \sqrt{r_{j-1}^2 + x_j^2}$,
+
+    $$ \theta_{ij} = \operatorname{atan2}(x_j, r_{j-1}), \qquad
+       \text{row}_j \leftarrow \cos\theta_{ij}\,\text{row}_j - \sin\theta_{ij}\,P_{j-1}, \qquad
+       P_j = \frac1{r_j}\sum_{l=i}^{j} x_l\,\text{row}_l, $$
+
+    where $P_j$ is what the pivot's row has become after $j$. What is left of an orthonormal frame is a diagonal of
+    signs: with all pivots they are +1, but for the last of a square frame, its determinant. Computed in float64.
+
+    A `ValueError` is raised for a frame that is not orthonormal or that so few pivots do not reach, each to the square
+    root of the frame's own precision. Fewer pivots than columns reach some frames by angles that elimination does not
+    see, where all but the last entries of a pivot's column vanish; these are refused as well.
+    """
+    check_real(frame, "frames")
+    *batch, rows, columns = frame.shape
+    pivots = checked_pivots(rows, columns, pivots)
+    if frame.numel() == 0:
+        return frame.new_empty(*batch, givens_count(rows, pivots)), frame.new_empty(*batch, columns)
+    tolerance = torch.finfo(frame.dtype).eps ** 0.5
+    _check_orthonormal(frame, tolerance)
+    rest = frame.double().reshape(-1, rows, columns)
+    angles = [rest.new_empty(rest.shape[0], 0)]
+    for done in range(0, pivots, _PANEL):
+        width = min(_PANEL, pivots - done)
+        angles.append(_panel_angles(rest[..., :width]))
+        rest = panel_undone(angles[-1], rest[..., width:], width)[:, width:]
+    signs = torch.where(rest.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(rest)
+    if pivots < min(columns, rows - 1):
+        _check_reached(rest, signs, pivots, tolerance)
+    signs = torch.cat([signs.new_ones(rest.shape[0], pivots), signs], -1)
+    return (
+        torch.cat(angles, -1).reshape(*batch, givens_count(rows, pivots)).to(frame.dtype),
+        signs.reshape(*batch, columns).to(frame.dtype),
+    )
+
+
+def _panel_angles(panel: Tensor) -> Tensor:
+    """The angles that clear every column of a panel below its diagonal, in order."""
+    angles = []
+    while panel.shape[-1]:
+        of_pivot, panel = _eliminated(panel)
+        angles.append(of_pivot)
+    return torch.cat(angles, -1)
+
+
+def _eliminated(rest: Tensor) -> tuple[Tensor, Tensor]:
+    """The angles that clear the first column, and what becomes of the other columns below the first row."""
+    column = torch.where(rest[..., :1].abs() < _NOTHING, 0.0, rest[..., :1])
+    entries, lengths = column[..., 1:, :], column.square().cumsum(-2).sqrt()
+    before, after = torch.cat([column[..., :1, :], lengths[..., 1:-1, :]], -2), lengths[..., 1:, :]
+    cosine, sine = torch.where(after > 0, before / after, 1.0), torch.where(after > 0, entries / after, 0.0)
+    first, others = rest[..., :1, 1:], rest[..., 1:, 1:]
+    sums = (column[..., :-1, :] * rest[..., :-1, 1:]).cumsum(-2)
+    pivot_rows = torch.where(before == 0, first, sums / before)
+    return torch.atan2(entries, before).squeeze(-1), cosine * others - sine * pivot_rows
+
+
+def _check_orthonormal(frame: Tensor, tolerance: float) -> None:
+    error = orthonormality_error(frame).max()
+    # Written so that nan is refused.
+    if not error <= tolerance:
+        raise ValueError(
+            f"the columns are not orthonormal, max |WᵀW - I| is {error:.1e} where {tolerance:.1e} is allowed: "
+            "take polar_factor of it first"
+        )
+
+
+def _check_reached(rest: Tensor, signs: Tensor, pivots: int, tolerance: float) -> None:
+    diagonal = torch.eye(*rest.shape[-2:], dtype=rest.dtype, device=rest.device) * signs.unsqueeze(-2)
+    error = (rest - diagonal).abs().max()
+    if not error <= tolerance:
+        raise ValueError(
+            f"{pivots} pivots do not reach this frame, an entry of {error:.1e} is left, {tolerance:.1e} is allowed: "
+            "take more pivots"
+        )

@@ -1,0 +1,25 @@
+"""Products of matrices added to a matrix in place, of one matrix or of a stack."""
+
+import torch
+from torch import Tensor
+
+
+def add_product_(target: Tensor, left: Tensor, right: Tensor, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
+    r"""$T \leftarrow \beta T + \alpha AB$ without a temporary; `target` is $(m, n)$ or $(\text{batch}, m, n)$."""
+    if target.stride(-1) != 1 and target.stride(-2) == 1:
+        # Stacked products into a transposed target are six times slower than (AB)ᵀ = BᵀAᵀ into a plain one.
+        return add_product_(target.mT, right.mT, left.mT, alpha, beta).mT
+    if target.ndim == 2:
+        return target.addmm_(left, right, alpha=alpha, beta=beta)
+    return target.baddbmm_(left, right, alpha=alpha, beta=beta)
+
+
+def plus_adjoint(square: Tensor) -> Tensor:
+    r"""$S + S^\mathsf{H}$."""
+    # The copy first: reading a large matrix by columns is what costs, and costs three times more inside a sum.
+    return square.mH.clone(memory_format=torch.contiguous_format).add_(square)
+
+
+def skew_part(square: Tensor) -> Tensor:
+    r"""$(S - S^\mathsf{H})/2$."""
+    return (square - square.mH) / 2

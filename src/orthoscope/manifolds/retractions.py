@@ -1,0 +1,78 @@
+"""Maps from the tangent space back to the frames that agree with the straight line to first order."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from orthoscope.linalg.nearest_frame import gram_excess, nearest_frame
+from orthoscope.linalg.products import skew_part
+
+# Enough for steps as long as 1e12; only a matrix that lost rank, which no tangent step can make, needs more.
+_MAX_STEPS = 100
+
+
+def polar_retraction(x: Tensor, v: Tensor) -> Tensor:
+    r"""The frame nearest to $x + v$, $(x+v)(I + v^\mathsf{H}v)^{-1/2}$: the Euclidean geodesic to second order."""
+    moved = x + v
+    return nearest_frame(moved.flatten(0, -3) if moved.ndim > 3 else moved).reshape(moved.shape)
+
+
+def qr_retraction(x: Tensor, v: Tensor) -> Tensor:
+    r"""$Q$ of $x + v = QR$ with $R_{ii} > 0$; without the signs it would jump, and not even fix $x$."""
+    q, r = torch.linalg.qr(x + v)
+    diagonal = r.diagonal(dim1=-2, dim2=-1)
+    # A zero has no sign and would erase a column. `sgn` is the phase of a complex number.
+    phases = torch.where(diagonal == 0, 1, diagonal.sgn())
+    return q * phases.unsqueeze(-2)
+
+
+def cayley_retraction(x: Tensor, v: Tensor) -> Tensor:
+    r"""$(I - \tfrac12A)^{-1}(I + \tfrac12A)\,x$ for the skew $A$ with $Ax = v$ (Wen and Yin, 2013), by a k x k system.
+
+    $$ A = x\Omega x^\mathsf{H} + v_\perp x^\mathsf{H} - x v_\perp^\mathsf{H}, \quad \Omega = x^\mathsf{H}v, \quad
+       v_\perp = v - x\Omega, \qquad P = \left(I - \tfrac12\Omega + \tfrac14 v_\perp^\mathsf{H}v_\perp\right)^{-1} $$
+    $$ R(x, v) = x(2P - I) + v_\perp P $$
+
+    $2(I-\tfrac12A)^{-1}x = 2xP + v_\perp P$, because $A$ maps $x \mapsto x\Omega + v_\perp$ and
+    $v_\perp \mapsto -x\,v_\perp^\mathsf{H}v_\perp$. Agrees with the canonical geodesic to second order. In double
+    precision, because a long step loses $\|v\|^2$ roundings.
+    """
+    dtype, double = x.dtype, torch.promote_types(x.dtype, torch.float64)
+    x, v = x.to(double), v.to(double)
+    overlap = x.mH @ v
+    normal = v - x @ overlap
+    # Skew but for the rounding of v; made exactly so, long steps stay orthonormal.
+    omega = skew_part(overlap)
+    system = normal.mH @ normal / 4 - omega / 2
+    system = system + torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    inverse = torch.linalg.inv_ex(system).inverse
+    return (x @ (2 * inverse) - x + normal @ inverse).to(dtype)
+
+
+def newton_schulz_retraction(x: Tensor, v: Tensor) -> Tensor:
+    r"""The polar retraction by products alone: $Y \leftarrow Y - \tfrac12Y(Y^\mathsf{H}Y - I)$ from a scaled $x + v$.
+
+    Any factor in $(0, \sqrt3/\|Y\|)$ leads to the same limit; this one leaves $\|Y\|^2 \le 2$. Some
+    $2.5 \ln \|Y\|$ steps bring the singular values near 1, then each squares the error. The loop ends
+    where the next error, at most $\tfrac34$ of the squared length of a row of $Y^\mathsf{H}Y - I$, is a rounding.
+    """
+    moved = x + v
+    largest_row_sum = (moved.mH @ moved).abs().sum(-1).amax(-1)
+    moved = moved * (2 / largest_row_sum).sqrt().clamp(max=1)[..., None, None]
+    for _ in range(_MAX_STEPS):
+        excess = gram_excess(moved)
+        rows = torch.linalg.vector_norm(excess.detach(), dim=-1)
+        moved = moved - moved @ (excess / 2)
+        # A matrix that is nan stays so, and must not stop the others of its batch.
+        if 3 / 4 * rows.nan_to_num(0.0).square().amax() <= torch.finfo(x.dtype).eps:
+            break
+    return moved
+
+
+RETRACTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "polar": polar_retraction,
+    "qr": qr_retraction,
+    "cayley": cayley_retraction,
+    "newton_schulz": newton_schulz_retraction,
+}

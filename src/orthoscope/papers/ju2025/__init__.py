@@ -1,0 +1,1 @@
+"""Ju, Orthogonality in Neural Networks: Weights and Gradients, slides (2025)."""

@@ -1,0 +1,1 @@
+"""Lu et al., The Orthogonality of Weight Vectors (2024)."""

@@ -1,0 +1,249 @@
+"""One optimizer for all parameters: the plain rule is torch's own, and nothing else of `torch.optim` is lost."""
+
+import copy
+import io
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from optim.optimizers import CASES, Case, frame, gaussian, on_stiefel, walk
+from orthoscope.linalg.polar import orthonormality_error
+from orthoscope.manifolds import Stiefel
+from orthoscope.optim import Landing, RiemannianAdam, RiemannianSGD, project_, stiefel_parameter_groups
+
+cases = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def plain(*shape: int, seed: int = 0) -> nn.Parameter:
+    return nn.Parameter(gaussian(*shape, seed=seed))
+
+
+@pytest.mark.parametrize("extra", [{}, {"weight_decay": 0.1}, {"maximize": True}], ids=str)
+@cases
+def test_parameters_off_the_manifold_follow_torch_bit_for_bit(case: Case, extra: dict[str, Any]) -> None:
+    ours, theirs = [plain(3, 4), plain(5)], [plain(3, 4), plain(5)]
+    walk(case([{"params": ours}, *on_stiefel([frame(4, 2)], weight_decay=0.0)], **extra), 6)
+    reference = case.plain([*theirs, frame(4, 2)], lr=case.lr, **case.options, **extra)  # type: ignore[call-arg]
+    walk(reference, 6)
+    for own, their in zip(ours, theirs, strict=True):
+        assert torch.equal(own, their)
+        assert not torch.equal(own, plain(*own.shape))
+
+
+@cases
+def test_a_state_that_was_saved_continues_as_if_never_interrupted(case: Case) -> None:
+    def start() -> tuple[list[nn.Parameter], torch.optim.Optimizer]:
+        parameters = [frame(6, 3), frame(3, 6), plain(4, 2), frame(5, 2, 2)]
+        groups = [*on_stiefel(parameters[:2]), {"params": [parameters[2]]}, *on_stiefel([parameters[3]], "canonical")]
+        return parameters, case(groups)
+
+    parameters, optimizer = start()
+    walk(optimizer, 3, seed=1)
+    file = io.BytesIO()
+    torch.save({"optimizer": optimizer.state_dict(), "weights": [p.detach() for p in parameters]}, file)
+    walk(optimizer, 3, seed=2)
+    resumed, other = start()
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    other.load_state_dict(saved["optimizer"])
+    with torch.no_grad():
+        for parameter, weight in zip(resumed, saved["weights"], strict=True):
+            parameter.copy_(weight)
+    walk(other, 3, seed=2)
+    for one, two in zip(parameters, resumed, strict=True):
+        assert torch.equal(one, two)
+    assert other.param_groups[0]["manifold"] == Stiefel()
+    with pytest.raises(
+        ValueError, match=r"on Stiefel\(metric='euclidean'\), these are on Stiefel\(metric='canonical'\)"
+    ):
+        case([*on_stiefel(parameters[:2], "canonical")]).load_state_dict(saved["optimizer"])
+
+
+@cases
+def test_optimizers_are_copied_and_pickled(case: Case) -> None:
+    parameter = frame(6, 3)
+    optimizer = case(on_stiefel([parameter]))
+    walk(optimizer, 2)
+    for twin in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        (other,) = twin.param_groups[0]["params"]
+        expected = nn.Parameter(parameter.detach().clone())
+        reference = case(on_stiefel([expected]))
+        reference.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        walk(twin, 1, seed=5)
+        walk(reference, 1, seed=5)
+        assert torch.equal(other, expected)
+
+
+@cases
+def test_gradients_may_come_late_or_never_and_are_not_written_to(case: Case) -> None:
+    early, late, never = frame(6, 3, seed=0), frame(6, 3, seed=1), frame(6, 3, seed=2)
+    optimizer = case(on_stiefel([early, late, never]))
+    for step in range(4):
+        gradients = {early: gaussian(6, 3, seed=step)}
+        if step >= 2:
+            gradients[late] = gaussian(6, 3, seed=step)
+        for parameter, gradient in gradients.items():
+            parameter.grad = gradient.clone()
+        optimizer.step()
+        for parameter, gradient in gradients.items():
+            assert torch.equal(parameter.grad, gradient)
+    alone = frame(6, 3, seed=1)
+    reference = case(on_stiefel([alone]))
+    for step in (2, 3):
+        alone.grad = gaussian(6, 3, seed=step)
+        reference.step()
+    torch.testing.assert_close(late.detach(), alone.detach(), rtol=0, atol=1e-14)
+    assert torch.equal(never, frame(6, 3, seed=2))
+
+
+@cases
+def test_a_large_gradient_of_its_own_is_not_written_to(case: Case) -> None:
+    """Large matrices are stepped in place, without a copy of the gradient to protect it."""
+    parameter = frame(300, 300)
+    optimizer = case(on_stiefel([parameter]))
+    for seed in range(2):
+        gradient = gaussian(300, 300, seed=seed)
+        parameter.grad = gradient.clone()
+        optimizer.step()
+        assert torch.equal(parameter.grad, gradient)
+
+
+@cases
+def test_closures_groups_added_later_and_schedulers_work(case: Case) -> None:
+    first, second = frame(6, 3), plain(2, 2)
+    optimizer = case(on_stiefel([first]))
+    optimizer.add_param_group({"params": [second], "lr": 0.5})
+    third = frame(4, 4, seed=1)
+    optimizer.add_param_group({"params": [third], "manifold": Stiefel("canonical")})
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    def closure() -> float:
+        assert torch.is_grad_enabled()
+        optimizer.zero_grad()
+        loss = first.sum() + second.square().sum() + third[0, 0]
+        loss.backward()
+        return loss.item()
+
+    losses = []
+    for _ in range(3):
+        losses.append(optimizer.step(closure))
+        schedule.step()
+    assert losses[2] < losses[0]
+    assert optimizer.param_groups[1]["lr"] == pytest.approx(0.0625)
+    assert orthonormality_error(third.detach()).item() < 1e-14
+
+
+@cases
+def test_weight_decay_is_refused_on_the_manifold_and_the_optimizer_stays_usable(case: Case) -> None:
+    with pytest.raises(ValueError, match=r"weight_decay=0.1 means nothing on the Stiefel manifold"):
+        case(on_stiefel([frame(4, 2)]), weight_decay=0.1)
+    optimizer = case([plain(3)], weight_decay=0.1)
+    with pytest.raises(ValueError, match=r"set it to 0 in this group"):
+        optimizer.add_param_group(on_stiefel([frame(4, 2)])[0])
+    assert len(optimizer.param_groups) == 1
+    with pytest.raises(TypeError, match=r"must be a Stiefel\(\) or None, got 'stiefel'"):
+        optimizer.add_param_group({"params": [frame(4, 2)], "manifold": "stiefel", "weight_decay": 0.0})
+    with pytest.raises(ValueError, match=r"shape \(3,\) is not a matrix"):
+        optimizer.add_param_group({"params": [plain(3)], "manifold": Stiefel(), "weight_decay": 0.0})
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.build is not Landing], ids=str)
+def test_a_start_off_the_manifold_is_refused_with_the_remedy(case: Case) -> None:
+    for shape, side in (((6, 3), "columns"), ((3, 6), "rows"), ((4, 3, 2, 2), "rows")):
+        parameter = plain(*shape)
+        optimizer = case(on_stiefel([parameter]))
+        parameter.grad = torch.ones_like(parameter)
+        with pytest.raises(ValueError, match=rf"does not have orthonormal {side}, .*call orthoscope.optim.project_"):
+            optimizer.step()
+        assert torch.equal(parameter, plain(*shape)), "a refused weight is not touched"
+        project_(parameter)
+        optimizer.step()
+        assert orthonormality_error(parameter.detach().flatten(1)).item() < 1e-14
+
+
+def test_landing_refuses_what_cannot_land() -> None:
+    parameter = nn.Parameter(frame(6, 3).detach() * 1.3)
+    parameter.grad = torch.zeros_like(parameter)
+    with pytest.raises(ValueError, match=r"too far from orthonormal to land, ‖WᵀW - I‖ is 0.69 and may be 0.5"):
+        Landing(on_stiefel([parameter])).step()
+
+
+def test_project_reads_a_batch_as_the_group_does() -> None:
+    batch = gaussian(2, 3, 5, 4)
+    assert orthonormality_error(project_(batch, batched=True)).max().item() < 1e-14
+
+
+@cases
+def test_sparse_gradients_are_refused(case: Case) -> None:
+    parameter = frame(6, 3)
+    parameter.grad = torch.ones(6, 3, dtype=torch.float64).to_sparse()
+    with pytest.raises(ValueError, match=r"takes dense gradients"):
+        case(on_stiefel([parameter])).step()
+
+
+def test_options_without_meaning_are_refused() -> None:
+    for build in (RiemannianSGD, Landing):
+        with pytest.raises(ValueError, match=r"momentum must be at least 0, got -1"):
+            build([plain(2)], momentum=-1.0)
+        with pytest.raises(ValueError, match=r"needs momentum > 0 and no dampening"):
+            build([plain(2)], nesterov=True)
+    for build in (RiemannianSGD, RiemannianAdam, Landing):
+        with pytest.raises(ValueError, match=r"lr must be at least 0, got -0.1"):
+            build([plain(2)], lr=-0.1)
+        with pytest.raises(ValueError, match=r"weight_decay must be at least 0, got -1"):
+            build([plain(2)], weight_decay=-1.0)
+    with pytest.raises(ValueError, match=r"betas must be .* got \(0.9, 1.0\)"):
+        RiemannianAdam([plain(2)], betas=(0.9, 1.0))
+    with pytest.raises(ValueError, match=r"eps must be at least 0, got -1"):
+        RiemannianAdam([plain(2)], eps=-1.0)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3)
+        self.body = nn.ModuleList([nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 4)])
+        self.tied = nn.Linear(8, 8)
+        self.tied.weight = self.body[0].weight  # type: ignore[assignment]
+
+    def forward(self, images: Tensor) -> Tensor:
+        hidden = self.stem(images).mean((-2, -1))
+        return self.body[2](self.body[1](self.tied(self.body[0](hidden))))
+
+
+def test_groups_of_a_model_hold_each_parameter_once() -> None:
+    model = Net()
+    chosen, rest = stiefel_parameter_groups(model)
+    assert chosen["manifold"] == Stiefel()
+    assert [p.shape for p in chosen["params"]] == [(8, 3, 3, 3), (8, 8), (4, 8)]
+    ids = [id(p) for group in (chosen, rest) for p in group["params"]]
+    assert sorted(ids) == sorted(id(p) for p in model.parameters())
+    some, _ = stiefel_parameter_groups(model, include=["stem.*", "body.2.*"], manifold=Stiefel("canonical"))
+    assert [p.shape for p in some["params"]] == [(8, 3, 3, 3), (4, 8)]
+    assert some["manifold"] == Stiefel("canonical")
+    with pytest.raises(ValueError, match=r"has a name like head.\*"):
+        stiefel_parameter_groups(model, include="head.*")
+
+
+@cases
+def test_a_model_learns_with_orthonormal_weights(case: Case) -> None:
+    torch.manual_seed(0)
+    model = Net()
+    groups = stiefel_parameter_groups(model)
+    for weight in groups[0]["params"]:
+        project_(weight)
+    optimizer = case(groups)
+    images, labels = torch.randn(16, 3, 5, 5), torch.arange(16) % 4
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0]
+    for weight in groups[0]["params"]:
+        assert orthonormality_error(weight.detach().flatten(1)).item() <= 1e-6
