@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint benchmark benchmark-theory clean
+.PHONY: demo test lint benchmark benchmark-theory bench-weights clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -23,6 +23,10 @@ benchmark-theory: .venv/test.stamp  ## kernel maps beside dks, and predictions b
 	$(PIP) --editable '.[peers]'
 	$(BIN)/python benchmarks/kernel_map.py
 	$(BIN)/python benchmarks/prediction_accuracy.py
+
+bench-weights: .venv/test.stamp  ## orthogonal weights beside the peers; writes docs/weights_benchmark.md, ten minutes
+	$(PIP) --editable '.[peers]'
+	$(BIN)/python benchmarks/weights.py
 
 clean:
 	rm -rf .venv build dist

@@ -15,7 +15,7 @@ def double_sided(matrix: Tensor) -> Tensor:
 
 
 def srip(matrix: Tensor, start: Tensor, steps: int = 2) -> Tensor:
-    r"""$\|(W^\top W - I) u\| / \|u\|$ after power steps on $u$ (Bansal et al., 2018, use two), differentiated through."""
+    r"""$\|(W^\top W - I) u\| / \|u\|$ after power steps on $u$ (Bansal et al., 2018: two), differentiated through."""
     deviation = matrix.mT @ matrix - torch.eye(matrix.shape[1], dtype=matrix.dtype)
     vector = start
     for _ in range(steps - 1):

@@ -1,4 +1,4 @@
-"""What an orthogonality penalty and its gradient cost on one convolution kernel: ours and the published forms, in turns.
+"""What an orthogonality penalty and its gradient cost on one convolution kernel: ours and as published, in turns.
 
 SRIP is timed where both forms mean the same: a kernel whose largest singular value decides (for a wide matrix the
 published form is at least 1 otherwise), two power steps from the direction that an earlier step has found.
@@ -16,10 +16,6 @@ from orthoscope.layers import penalties
 from timing import alternating, product_seconds
 
 KERNELS = [(512, 512, 3, 3), (256, 256, 3, 3), (1024, 1024, 1, 1)]
-TARGETS = [
-    ("DSO", "published DSO", "512x512x3x3", 20),
-    ("SRIP", "published SRIP", "512x512x3x3", 100),
-]
 CONVERGED = 500  # power steps: the first singular value of the kernel below is well apart
 
 

@@ -20,7 +20,7 @@ SETS = {
     "200 of 32x32": [(200, 32, 32)],
     "64 of 256x64": [(64, 256, 64)],
 }
-LEARNING_RATE = 1e-3
+STEP = 1e-4  # how far an entry moves, root mean square: the same for every optimizer
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,17 @@ def parameters(sizes: list[tuple[int, int, int]]) -> list[nn.Parameter]:
 
 
 def with_gradients(found: list[nn.Parameter]) -> list[nn.Parameter]:
-    """Gradients of unit root mean square a column, the same in every library."""
+    """Gaussian gradients of entries of variance 1, the same in every library."""
     generator = torch.Generator().manual_seed(1)
     for parameter in found:
-        parameter.grad = torch.randn(parameter.shape, generator=generator) / parameter.shape[-2] ** 0.5
+        parameter.grad = torch.randn(parameter.shape, generator=generator)
     return found
+
+
+def groups(found: list[nn.Parameter]) -> list[dict[str, object]]:
+    """For optimizers whose step has the length of the learning rate over all entries: one group a shape."""
+    sizes = sorted({parameter.numel() for parameter in found})
+    return [{"params": [p for p in found if p.numel() == size], "lr": STEP * size**0.5} for size in sizes]
 
 
 def geoopt_parameters(sizes: list[tuple[int, int, int]], canonical: bool) -> list[nn.Parameter]:
@@ -74,17 +80,21 @@ def optimizers(sizes: list[tuple[int, int, int]]) -> dict[str, tuple[torch.optim
     ):
         own = parameters(sizes)
         group = {"params": own, "manifold": Stiefel()}
-        found[f"orthoscope {name}"] = (kind([group], lr=LEARNING_RATE, **options), own)
+        found[f"orthoscope {name}"] = (kind([group], lr=STEP, **options), own)
     for canonical in (False, True):
         metric = "canonical" if canonical else "Euclidean"
-        for name, kind in (("SGD", geoopt.optim.RiemannianSGD), ("Adam", geoopt.optim.RiemannianAdam)):
-            own = geoopt_parameters(sizes, canonical)
-            found[f"geoopt {name}, {metric}"] = (kind(own, lr=LEARNING_RATE), own)
-    for name, rule in (("SGD", base.SGD()), ("VectorAdam", base.VectorAdam())):
-        own = pogo_parameters(sizes)
-        found[f"POGO {name}"] = (pogo.POGO(own, rule, LEARNING_RATE, rows=False), own)
+        own = geoopt_parameters(sizes, canonical)
+        found[f"geoopt SGD, {metric}"] = (geoopt.optim.RiemannianSGD(own, lr=STEP), own)
+        own = geoopt_parameters(sizes, canonical)
+        found[f"geoopt SGD, {metric}, momentum"] = (geoopt.optim.RiemannianSGD(own, lr=STEP, momentum=0.9), own)
+        own = geoopt_parameters(sizes, canonical)
+        found[f"geoopt Adam, {metric}"] = (geoopt.optim.RiemannianAdam(groups(own)), own)
+    own = pogo_parameters(sizes)
+    found["POGO SGD"] = (pogo.POGO(own, base.SGD(), STEP, rows=False), own)
+    own = pogo_parameters(sizes)
+    found["POGO VectorAdam"] = (pogo.POGO(groups(own), base.VectorAdam(), STEP, rows=False), own)
     own = parameters(sizes)
-    found["torch AdamW, free"] = (torch.optim.AdamW(own, lr=LEARNING_RATE), own)
+    found["torch AdamW, free"] = (torch.optim.AdamW(own, lr=STEP), own)
     return found
 
 

@@ -42,6 +42,15 @@ def test_the_python_of_the_theory_page_runs_and_gives_what_it_says() -> None:
     assert f"lists {len(theory.errata)} statements" in (ROOT / "docs/theory.md").read_text()
 
 
+def test_the_python_of_the_weights_page_runs() -> None:
+    names: dict[str, object] = {}
+    for language, code in re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs/weights.md").read_text(), flags=re.DOTALL):
+        if language == "python":
+            exec(compile(code, "weights.md", "exec"), names)
+    images, isometry = names["images"], names["isometry"]
+    assert float((isometry(images).norm() / images.norm()).detach()) == pytest.approx(1, abs=1e-5)  # type: ignore[operator, attr-defined]
+
+
 COMMANDS = [
     line.split("#")[0].strip()
     for language, code in BLOCKS
@@ -70,6 +79,8 @@ def test_every_file_the_documents_link_to_exists() -> None:
         ROOT / "docs/architecture.md",
         ROOT / "docs/method.md",
         ROOT / "docs/theory.md",
+        ROOT / "docs/weights.md",
+        ROOT / "docs/weights_benchmark.md",
     ):
         for link in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
             assert link.startswith("https:") or (document.parent / link).exists(), f"{document.name}: {link}"

@@ -1,6 +1,7 @@
 """The Cayley chart against a dense solve, its derivatives of every order, and its inverse on the hardest frames."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import jaxtyping
 import pytest
@@ -60,12 +61,22 @@ def test_frame_is_the_dense_cayley_transform(shape: tuple[int, ...], dtype: torc
     assert orthonormality_error(frame).max() < 1e-13
 
 
+@pytest.mark.parametrize("signed", [False, True], ids=["plain", "signed"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_derivatives_are_exact_in_both_modes_and_twice(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_derivatives_are_exact_in_both_modes_and_twice(
+    shape: tuple[int, ...], dtype: torch.dtype, signed: bool
+) -> None:
     generator = gaussian(*shape, dtype=dtype).requires_grad_()
-    assert gradcheck(cayley_frame, generator, check_forward_ad=True, check_batched_grad=True)
-    assert gradgradcheck(cayley_frame, generator, check_fwd_over_rev=True)
+    signs = gaussian(*shape[:-2], shape[-1], seed=1).sign().to(dtype) if signed else None
+    frame = partial(cayley_frame, signs=signs)
+    assert gradcheck(frame, generator, check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(frame, generator, check_fwd_over_rev=True)
+
+
+def test_signs_are_those_of_the_columns() -> None:
+    generator, signs = gaussian(2, 5, 3), gaussian(2, 3, seed=1).sign()
+    assert torch.equal(cayley_frame(generator, signs), cayley_frame(generator) * signs.unsqueeze(-2))
 
 
 def test_derivative_of_a_block_inverse_is_that_of_the_dense_transform() -> None:
@@ -202,7 +213,7 @@ def test_every_frame_has_coordinates(name: str) -> None:
     frame = hard_frames()[name]
     generator, signs = cayley_coordinates(frame)
     assert torch.equal(signs.abs(), torch.ones(frame.shape[:-2] + frame.shape[-1:], dtype=signs.dtype))
-    torch.testing.assert_close(cayley_frame(generator) * signs.unsqueeze(-2), frame, rtol=0, atol=1e-13)
+    torch.testing.assert_close(cayley_frame(generator, signs), frame, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (6, 4), (3, 5, 5)], ids=str)

@@ -32,7 +32,7 @@ def test_very_tall_frames_need_no_square_of_their_height(metric: str) -> None:
     """A 30000 x 30000 matrix would be 3.6 GB."""
     manifold = Stiefel(metric)
     x = manifold.sample(30_000, 4, generator=torch.Generator().manual_seed(0))
-    v = manifold.riemannian_gradient(x, gaussian(30_000, 4).float()) / 100
+    v = manifold.riemannian_gradient(x, gaussian(30_000, 4, seed=1).float()) / 100
     for y in (
         *(manifold.retract(x, v, method) for method in ("polar", "qr", "cayley", "newton_schulz")),
         manifold.exp(x, v),

@@ -52,7 +52,7 @@ def _reflections_determinant(signs: Tensor, size: int | None) -> Tensor:
 
 
 def _cayley_frame(generator: Tensor, signs: Tensor, rows: int, size: int | None) -> Tensor:
-    return cayley_frame(generator) * signs.unsqueeze(-2)
+    return cayley_frame(generator, signs)
 
 
 def _givens_frame(angles: Tensor, signs: Tensor, rows: int, size: int | None) -> Tensor:

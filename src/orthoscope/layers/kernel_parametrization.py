@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from orthoscope.layers.parametrization import OrthogonalParametrization
-from orthoscope.layers.precision import full_precision
 from orthoscope.layers.rounding import computing_dtype
 from orthoscope.linalg.convolution import block_orthogonal_kernel, from_polyphase, polyphase
+from orthoscope.linalg.precision import full_precision
 
 Kind = Literal["block", "delta"]
 

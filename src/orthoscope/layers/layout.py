@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
@@ -24,13 +25,13 @@ class Layout:
             return cls(shape, module.groups, module.transposed)
         return cls(shape)
 
-    @property
+    @cached_property
     def frame_shape(self) -> tuple[int, ...]:
         """`(*batch, rows, columns)` with rows >= columns."""
         *batch, out, fan_in = self._matrices_shape
         return (*batch, max(out, fan_in), min(out, fan_in))
 
-    @property
+    @cached_property
     def is_wide(self) -> bool:
         return self._matrices_shape[-2] < self._matrices_shape[-1]
 
@@ -49,7 +50,7 @@ class Layout:
         stacked = matrices.unsqueeze(0) if self.groups == 1 else matrices
         return weight_of_group_matrices(stacked, self.shape, self.transposed)
 
-    @property
+    @cached_property
     def _matrices_shape(self) -> tuple[int, ...]:
         if self.groups is None:
             return self.shape

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from orthoscope.layers.penalised_layers import Include, WeightLayer, selected_layers
-from orthoscope.layers.precision import full_precision
 from orthoscope.layers.rounding import computing_dtype
 from orthoscope.layers.srip import deviation_along, spectral_direction
 from orthoscope.linalg import group_matrices
 from orthoscope.linalg.convolution import convolution_deviation
+from orthoscope.linalg.precision import full_precision
 from orthoscope.metrics.deviation import double_sided, gram_deviation, mutual_coherence, one_sided, smaller_side
 
 Kind = Literal["so", "dso", "srip", "coherence"]

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from orthoscope.layers.charts import CHARTS, Chart
 from orthoscope.layers.layout import Layout
-from orthoscope.layers.precision import full_precision
 from orthoscope.layers.rounding import computing_dtype, rounding_tolerance
 from orthoscope.linalg import orthonormality_error, polar_factor
 from orthoscope.linalg.nearest_frame import nearest_frame
+from orthoscope.linalg.precision import full_precision
 
 
 @final

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.layers.precision import full_precision
 from orthoscope.layers.rounding import computing_dtype
 from orthoscope.layers.srip import deviation_along, spectral_direction
+from orthoscope.linalg.precision import full_precision
 from orthoscope.metrics import deviation
 
 Weight = Float[Tensor, "*batch out fan_in"]

@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
-# Up to this size a library's inverse is faster than halving once more; batched, libraries are slower
-# still on small matrices. Measured on a CPU, sizes 32 to 2048.
-_LEAF = 128
+# Up to this size a library's inverse is at least as fast; larger matrices are halved until they have the size of a
+# leaf. Batched, libraries are slower on small matrices. Measured on a CPU, sizes 32 to 2048.
+_WHOLE = 128
+_LEAF = 64
 _BATCHED_LEAF = 32
 
 # The largest ‖M - I‖_F at which pivots are not missed: up to here the measured error is that of an LU inverse.
@@ -25,11 +26,11 @@ def accretive_inverse(matrix: Tensor) -> Tensor:
     $\|M - I\|_F > 64$ for any matrix of the batch, all are inverted by LU with pivots.
     """
     size, count = matrix.shape[-1], matrix.shape[:-2].numel()
-    leaf = _LEAF if count < 4 else _BATCHED_LEAF
-    if size <= leaf or count == 0 or not _near_identity(matrix):
+    whole, leaf = (_WHOLE, _LEAF) if count < 4 else (_BATCHED_LEAF, _BATCHED_LEAF)
+    if size <= whole or count == 0 or not _near_identity(matrix):
         # Not `inv`, which asks the device whether it succeeded, and raises where nan should pass.
         return torch.linalg.inv_ex(matrix).inverse
-    return _by_halves(matrix.reshape(count, size, size), leaf).view(matrix.shape)
+    return _by_halves(matrix, leaf)
 
 
 def _near_identity(matrix: Tensor) -> bool:
@@ -44,15 +45,15 @@ def _by_halves(matrix: Tensor, leaf: int) -> Tensor:
     half = matrix.shape[-1] // 2
     if matrix.shape[-1] <= leaf:
         return torch.linalg.inv_ex(matrix).inverse
-    top, bottom = matrix[:, :half], matrix[:, half:]
+    top, bottom = matrix[..., :half, :], matrix[..., half:, :]
     upper_right, lower_left = top[..., half:], bottom[..., :half]
     corner = _by_halves(top[..., :half], leaf)
     right, left = corner @ upper_right, lower_left @ corner
-    schur = _by_halves(torch.baddbmm(bottom[..., half:], lower_left, right, alpha=-1), leaf)
+    schur = _by_halves(bottom[..., half:] - lower_left @ right, leaf)
     right = right @ schur
     inverse = torch.empty_like(matrix)
-    inverse[:, :half, :half] = torch.baddbmm(corner, right, left)
-    inverse[:, :half, half:] = right.neg_()
-    inverse[:, half:, :half] = (schur @ left).neg_()
-    inverse[:, half:, half:] = schur
+    torch.add(corner, right @ left, out=inverse[..., :half, :half])
+    torch.neg(right, out=inverse[..., :half, half:])
+    torch.neg(schur @ left, out=inverse[..., half:, :half])
+    inverse[..., half:, half:] = schur
     return inverse

@@ -7,34 +7,35 @@ from jaxtyping import Inexact
 from torch import Tensor
 
 from orthoscope.linalg.block_inverse import accretive_inverse
+from orthoscope.linalg.precision import full_precision
 
 
-def cayley_frame(generator: Inexact[Tensor, "*batch rows columns"]) -> Inexact[Tensor, "*batch rows columns"]:
+def cayley_frame(
+    generator: Inexact[Tensor, "*batch rows columns"], signs: Inexact[Tensor, "*batch columns"] | None = None
+) -> Inexact[Tensor, "*batch rows columns"]:
     r"""The first columns of $(I - A/2)^{-1}(I + A/2)$, orthonormal for every `generator` $X$; zero gives $I$.
 
     $$ A = \begin{pmatrix} L_1 - L_1^\mathsf{H} & -X_2^\mathsf{H} \\ X_2 & 0 \end{pmatrix}, \qquad
        Y = \bigl(I - \tfrac12(L_1 - L_1^\mathsf{H}) + \tfrac14 X_2^\mathsf{H}X_2\bigr)^{-1}, \qquad
-       Q = \begin{pmatrix} 2Y - I \\ X_2 Y \end{pmatrix} $$
+       Q = \begin{pmatrix} 2Y - I \\ X_2 Y \end{pmatrix} \operatorname{diag}(s) $$
 
     $X_2$ are the rows below the square part of $X$ (none, if $X$ is square) and $L_1$ is the strictly lower
     triangle of that part, for complex $X$ with the imaginary part of the diagonal; nothing else is read. $Y$
     is a block of $(I - A/2)^{-1}$, so only a columns x columns matrix is inverted, and the backward pass
-    is products with $Y$. A rotation by exactly $\pi$ and determinant -1 are out of reach: `cayley_coordinates`
-    gives the column signs that bring every frame within.
+    is products with $Y$. A rotation by exactly $\pi$ and determinant -1 are out of reach of $s = 1$, the default:
+    `cayley_coordinates` gives the column `signs` that bring every frame within. They take no gradient.
     """
     _refuse_wide(generator)
-    batch = generator.shape[:-2]
     # Products in half precision would not be orthonormal.
-    with torch.autocast(generator.device.type, enabled=False):
-        # One batch dimension, so that every product below can be fused with a sum.
-        frame, _ = _Cayley.apply(generator.reshape(batch.numel(), *generator.shape[-2:]).contiguous())
-        return frame.view(generator.shape)
+    with full_precision(generator.device.type):
+        frame, _ = _Cayley.apply(generator, signs)
+        return frame
 
 
 def cayley_coordinates(
     frame: Inexact[Tensor, "*batch rows columns"],
 ) -> tuple[Inexact[Tensor, "*batch rows columns"], Inexact[Tensor, "*batch columns"]]:
-    r"""`(generator, signs)` with `frame = cayley_frame(generator) * signs.unsqueeze(-2)`, for every frame.
+    r"""`(generator, signs)` with `frame = cayley_frame(generator, signs)`, for every frame.
 
     $$ Q' = Q\operatorname{diag}(s), \qquad F = 2(Q'_1 + I)^{-1}, \qquad
        X_2 = Q'_2F, \qquad L_1 - L_1^\mathsf{H} = F^\mathsf{H} - F $$
@@ -56,7 +57,7 @@ def cayley_coordinates(
     skew = schur.mH - schur
     # L - Lᴴ doubles an imaginary diagonal; a real one is zero.
     lower = skew.tril(-1) + torch.diag_embed(skew.diagonal(dim1=-2, dim2=-1) / 2)
-    generator = torch.cat([lower, below @ schur], dim=-2)
+    generator = lower if below is None else torch.cat([lower, below @ schur], dim=-2)
     return generator.to(frame.dtype), signs.to(frame.dtype)
 
 
@@ -76,11 +77,12 @@ def _refuse_wide(matrix: Tensor) -> None:
         )
 
 
-def _halves(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """The square part of a tall matrix and the rows below it, perhaps none."""
-    rows, columns = matrix.shape[-2:]
-    square, below = matrix.split([columns, rows - columns], dim=-2)
-    return square, below
+def _halves(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The square part of a tall matrix and the rows below it, None if there are none."""
+    columns = matrix.shape[-1]
+    if matrix.shape[-2] == columns:
+        return matrix, None
+    return matrix[..., :columns, :], matrix[..., columns:, :]
 
 
 def _triangle(matrix: Tensor) -> Tensor:
@@ -92,10 +94,9 @@ def _schur_complement(generator: Tensor) -> Tensor:
     r"""$I - \tfrac12(L_1 - L_1^\mathsf{H}) + \tfrac14 X_2^\mathsf{H}X_2$."""
     square, below = _halves(generator)
     lower = _triangle(square)
-    # In this order the result is laid out by rows, as its product below wants it.
-    schur = (lower - lower.mH).mul_(-0.5)
+    schur = lower.mH.sub(lower).mul_(0.5)
     schur.diagonal(dim1=-2, dim2=-1).add_(1)
-    return schur.baddbmm_(below.mH, below, alpha=0.25) if below.shape[-2] else schur
+    return schur if below is None else schur.add_(below.mH @ below, alpha=0.25)
 
 
 def _pull_back(generator: Tensor, y: Tensor, frame_grad: Tensor | None, inverse_grad: Tensor | None) -> Tensor:
@@ -103,61 +104,71 @@ def _pull_back(generator: Tensor, y: Tensor, frame_grad: Tensor | None, inverse_
     $X_2$ the gradient $G_2Y^\mathsf{H} - \tfrac12X_2(D + D^\mathsf{H})$; half a gradient of $Y$ adds to $G_1$."""
     _, below = _halves(generator)
     square_grad, below_grad = _halves(torch.zeros_like(generator) if frame_grad is None else frame_grad)
-    if below.shape[-2]:
-        square_grad = torch.baddbmm(square_grad, below.mH, below_grad, alpha=0.5)
+    if below is not None:
+        square_grad = torch.add(square_grad, below.mH @ below_grad, alpha=0.5)
     if inverse_grad is not None:
         square_grad = square_grad + inverse_grad / 2
     d = y.mH @ square_grad @ y.mH
     lower = _triangle(d - d.mH)
-    if not below.shape[-2]:
+    if below is None:
         return lower
-    return torch.cat([lower, torch.baddbmm(below_grad @ y.mH, below, d + d.mH, alpha=-0.5)], dim=-2)
+    return torch.cat([lower, torch.sub(below_grad @ y.mH, below @ (d + d.mH), alpha=0.5)], dim=-2)
 
 
 class _Cayley(torch.autograd.Function):
-    """Frame and inverse of a batch of generators.
+    """Frame and inverse of generators.
 
     The inverse is an output, not a saved intermediate: what the backward pass does with it is then
     differentiated in its turn, and derivatives of every order are right.
     """
 
     @staticmethod
-    def forward(generator: Tensor) -> tuple[Tensor, Tensor]:
-        rows, columns = generator.shape[-2:]
+    def forward(generator: Tensor, signs: Tensor | None) -> tuple[Tensor, Tensor]:
+        _, below = _halves(generator)
         inverse = accretive_inverse(_schur_complement(generator))
-        frame = torch.empty_like(generator, memory_format=torch.contiguous_format)
-        square = torch.mul(inverse, 2, out=frame) if rows == columns else frame[:, :columns].copy_(inverse).mul_(2)
-        square.diagonal(dim1=-2, dim2=-1).sub_(1)
-        if rows > columns:
-            frame[:, columns:] = generator[:, columns:] @ inverse
-        return frame, inverse
+        square = inverse * (2 if signs is None else 2 * signs.unsqueeze(-2))
+        square.diagonal(dim1=-2, dim2=-1).sub_(1 if signs is None else signs)
+        return square if below is None else torch.cat([square, _signed(below @ inverse, signs)], dim=-2), inverse
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None], output: tuple[Tensor, Tensor]) -> None:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*inputs, output[1])
         ctx.save_for_forward(*inputs, output[1])
 
     @staticmethod
-    def backward(ctx: Any, frame: Tensor | None, inverse: Tensor | None) -> Tensor:
-        generator, y = ctx.saved_tensors
-        with torch.autocast(generator.device.type, enabled=False):
-            return _pull_back(generator, y, frame, inverse)
+    def backward(ctx: Any, frame: Tensor | None, inverse: Tensor | None) -> tuple[Tensor, None]:
+        generator, signs, y = ctx.saved_tensors
+        with full_precision(generator.device.type):
+            return _pull_back(generator, y, None if frame is None else _signed(frame, signs), inverse), None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> tuple[Tensor, Tensor]:
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> tuple[Tensor, Tensor]:
         r"""$\dot Y = Y\bigl(\tfrac12(\dot L_1 - \dot L_1^\mathsf{H}) -
         \tfrac14(\dot X_2^\mathsf{H}X_2 + X_2^\mathsf{H}\dot X_2)\bigr)Y$."""
-        generator, y = ctx.saved_tensors
+        generator, signs, y = ctx.saved_tensors
         _, below = _halves(generator)
         square_tangent, below_tangent = _halves(tangent)
-        lower, overlap = _triangle(square_tangent), below.mH @ below_tangent
-        inverse = y @ ((lower - lower.mH) / 2 - (overlap + overlap.mH) / 4) @ y
-        return torch.cat([2 * inverse, below_tangent @ y + below @ inverse], dim=-2), inverse
+        lower = _triangle(square_tangent)
+        change = (lower - lower.mH) / 2
+        if below is None:
+            inverse = y @ change @ y
+            return _signed(2 * inverse, signs), inverse
+        overlap = below.mH @ below_tangent
+        inverse = y @ (change - (overlap + overlap.mH) / 4) @ y
+        return _signed(torch.cat([2 * inverse, below_tangent @ y + below @ inverse], dim=-2), signs), inverse
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int], generator: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        folded = generator.movedim(in_dims[0], 0)
-        frame, inverse = _Cayley.apply(folded.flatten(0, 1))
-        sizes = folded.shape[:2]
-        return (frame.unflatten(0, sizes), inverse.unflatten(0, sizes)), (0, 0)
+    def vmap(
+        info: Any, in_dims: tuple[int | None, int | None], generator: Tensor, signs: Tensor | None
+    ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        moved = (generator, signs)
+        first, second = (
+            x if x is None else x.expand(info.batch_size, *x.shape) if axis is None else x.movedim(axis, 0)
+            for x, axis in zip(moved, in_dims, strict=True)
+        )
+        return _Cayley.apply(first, second), (0, 0)
+
+
+def _signed(matrix: Tensor, signs: Tensor | None) -> Tensor:
+    return matrix if signs is None else matrix * signs.unsqueeze(-2)

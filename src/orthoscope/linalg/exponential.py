@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Inexact
 from torch import Tensor
 
+from orthoscope.linalg.precision import full_precision
 from orthoscope.linalg.taylor import taylor_exponential
 
 
@@ -12,7 +13,7 @@ def skew_exponential(skew: Inexact[Tensor, "*batch size size"]) -> Inexact[Tenso
 
     By a Taylor polynomial of degree 12 and repeated squaring; see `taylor_exponential`.
     """
-    with torch.autocast(skew.device.type, enabled=False):
+    with full_precision(skew.device.type):
         return taylor_exponential(_stacked(skew), skew=True).view(skew.shape)
 
 
@@ -44,7 +45,7 @@ def exponential_frame(
         raise ValueError(f"a frame has at least as many rows as columns, got {rows} x {columns}: transpose it")
     chart = _square_chart if rows == columns else _tall_chart
     # Products in half precision would not be orthonormal.
-    with torch.autocast(coordinates.device.type, enabled=False):
+    with full_precision(coordinates.device.type):
         return chart(_stacked(coordinates), _stacked(anchor)).view(coordinates.shape)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from orthoscope.linalg import householder_panels
 from orthoscope.linalg.householder_partial import few_reflections
 from orthoscope.linalg.polar import orthonormality_error
+from orthoscope.linalg.precision import full_precision
 
 
 def householder_frame(vectors: Tensor, columns: int) -> Float[Tensor, "*batch rows columns"]:
@@ -29,7 +30,7 @@ def householder_frame(vectors: Tensor, columns: int) -> Float[Tensor, "*batch ro
             "pass (..., n, m) with one reflection a column and m <= columns <= n"
         )
     # Products in half precision would not be orthonormal.
-    with torch.autocast(vectors.device.type, enabled=False):
+    with full_precision(vectors.device.type):
         frame, _, _ = _Reflections.apply(vectors.flatten(0, -3) if vectors.ndim > 2 else vectors[None], columns)
         return frame.reshape(*vectors.shape[:-1], columns)
 
@@ -100,7 +101,7 @@ class _Reflections(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, frame_gradient: Tensor, *_: Tensor) -> tuple[Tensor, None]:
-        with torch.autocast(frame_gradient.device.type, enabled=False):
+        with full_precision(frame_gradient.device.type):
             return _ReflectionsGradient.apply(frame_gradient, *ctx.saved_tensors), None
 
     @staticmethod

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.imaginary_spectra import spectral_bounds
+from orthoscope.linalg.precision import full_precision
 
 # Bader, Blanes & Casas (2019), "Computing the matrix exponential with an optimized Taylor polynomial
 # approximation", Mathematics 7(12), 1174: row i holds the coefficients of I, A, A², A³ in B_i.
@@ -132,7 +133,7 @@ class _TaylorExponential(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, None]:
         if grad is None:
             return None, None
-        with torch.autocast(grad.device.type, enabled=False):
+        with full_precision(grad.device.type):
             if torch.is_grad_enabled():
                 # The intermediates carry no history, so a second derivative must not use them. The adjoint of
                 # the derivative at A is the derivative at Aᴴ, because the coefficients are real.

@@ -13,8 +13,10 @@ def euclidean_geodesic(x: Tensor, v: Tensor) -> Tensor:
        \exp\begin{pmatrix} \Omega & -v^\mathsf{H}v \\ I & \Omega \end{pmatrix}
        \begin{pmatrix} e^{-\Omega} \\ 0 \end{pmatrix}, \qquad \Omega = x^\mathsf{H}v $$
     """
-    omega = skew_part(x.mH @ v)
-    return _flow(x, v, omega, omega) @ torch.linalg.matrix_exp(-omega)
+    overlap = x.mH @ v
+    omega = skew_part(overlap)
+    # What rounding put beside the tangent space would leave the manifold with the flow.
+    return _flow(x, v - x @ (overlap - omega), omega, omega) @ torch.linalg.matrix_exp(-omega)
 
 
 def canonical_geodesic(x: Tensor, v: Tensor) -> Tensor:

@@ -134,7 +134,7 @@ class Stiefel:
         return n * k - k * (k + 1) // 2
 
     def distance_to(self, matrix: Tensor) -> Tensor:
-        r"""Distance to the nearest frame in the Frobenius norm, $(\sum_i (\sigma_i - 1)^2)^{1/2}$; in double precision."""
+        r"""Frobenius distance to the nearest frame, $(\sum_i (\sigma_i - 1)^2)^{1/2}$; in double precision."""
         _check(matrix)
         sigma = torch.linalg.svdvals(matrix.to(torch.promote_types(matrix.dtype, torch.float64)))
         return torch.linalg.vector_norm(sigma - 1, dim=-1)

@@ -60,6 +60,7 @@ def figure(panels: Sequence[Panel]) -> str:
 
 
 def _panel(panel: Panel) -> str:
+    assert len(panel.series) <= len(_LOOKS), "two lines of one look could not be told apart"
     across = Scale(*panel.across, _LEFT, _RIGHT, panel.logarithmic_across)
     up = Scale(*panel.up, _BOTTOM, _TOP, panel.logarithmic_up)
     drawn = [words(_LEFT, 20, panel.title, "title"), words(_LEFT, 36, panel.measure, "quiet"), _ticks(across, up)]

@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import io
 import json
-import os
 import platform
 import subprocess
 import time
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import numpy
 import torch
 
+from orthoscope.report.documents import replace
 from orthoscope.version import VERSION
 
 Row = TypeVar("Row")  # a NamedTuple whose fields are str, int or float
@@ -45,9 +45,9 @@ def reproduce(
     checks = check(saved)
     folder = root / name
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / TABLE, table)
-    _write(folder / FIGURE, plot(saved))
-    _write(folder / META, json.dumps(_meta(name, config, seconds, table, checks), indent=2) + "\n")
+    replace(folder / TABLE, table)
+    replace(folder / FIGURE, plot(saved))
+    replace(folder / META, json.dumps(_meta(name, config, seconds, table, checks), indent=2) + "\n")
     return checks
 
 
@@ -99,6 +99,15 @@ def _meta(name: str, config: Any, seconds: float, table: str, checks: dict[str, 
         "config": plain(config),
         "seeds": list(range(config.num_seeds)),
         "checks": checks,
+        **provenance(),
+        "seconds": round(seconds, 1),
+        "table_sha256": _checksum(table),
+    }
+
+
+def provenance() -> dict[str, Any]:
+    """What a number depends on beside its configuration: commit, versions, threads."""
+    return {
         "commit": _commit(),
         "versions": {
             "orthoscope": VERSION,
@@ -107,8 +116,6 @@ def _meta(name: str, config: Any, seconds: float, table: str, checks: dict[str, 
             "numpy": numpy.__version__,
         },
         "threads": torch.get_num_threads(),
-        "seconds": round(seconds, 1),
-        "table_sha256": _checksum(table),
     }
 
 
@@ -125,10 +132,3 @@ def _commit() -> str | None:
 
 def _checksum(table: str) -> str:
     return hashlib.sha256(table.encode()).hexdigest()
-
-
-def _write(path: Path, text: str) -> None:
-    """The whole file or none of it: written beside its place, then renamed into it."""
-    draft = path.with_name(path.name + ".draft")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)

@@ -35,10 +35,11 @@ def write(path: str | os.PathLike[str], documents: list[Document]) -> None:
         raise ValueError(f"cannot write a report to {str(path)!r}: the name must end in .html or .json")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}")
-    _replace(target, render(documents))
+    replace(target, render(documents))
 
 
-def _replace(target: Path, content: str) -> None:
+def replace(target: Path, content: str) -> None:
+    """The whole file or none of it: written beside its place, then renamed into it."""
     # Beside the target, because a rename is atomic only within one file system. Not `tempfile`: its
     # files are readable by their owner alone, and stay so after the rename.
     temporary = target.with_name(f".orthoscope-{secrets.token_hex(8)}.tmp")

@@ -51,6 +51,7 @@ from orthoscope.theory.haar.gradient import (
     smallest_eigenvalue_bound,
 )
 from orthoscope.theory.haar.moments import haar_moment
+from orthoscope.theory.haar.overlaps import random_parameter_independence
 from orthoscope.theory.haar.weingarten import weingarten
 from orthoscope.theory.kernel.convergence import (
     contraction_rate,
@@ -169,6 +170,7 @@ __all__ = [
     "normalised_rate",
     "normalised_residual_gradients",
     "propagate",
+    "random_parameter_independence",
     "rotated_trace_supremum",
     "second_phase_bound",
     "sharp_expected_gap_bound",

@@ -5,7 +5,8 @@ With coordinates in blocks $0, 1, \dots$ the product is, in triangles $T$ and ti
 $$ Q = \prod_{I} \Bigl( T(I) \prod_{J > I} X(I, J) \Bigr), $$
 
 taken from the right. A tile changes two blocks of rows and nothing else; when pivot block $I$ is reached, all columns
-before it are still columns of the identity, and are left out: $\tfrac43 n^3$ multiply-adds for a square.
+before it are still columns of the identity, and are left out: $\tfrac43 n^3$ multiply-adds for a square. The rows of
+$I$ itself are from last to first until its triangle has turned them.
 """
 
 from collections.abc import Iterator
@@ -14,21 +15,21 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.givens.order import Order
-from orthoscope.linalg.givens.tiles import tile_levels
-from orthoscope.linalg.givens.triangles import triangle_levels
+from orthoscope.linalg.givens.tiles import tile_merges
+from orthoscope.linalg.givens.triangles import triangles_of
 
 
 def rotation_product(angles: Tensor, rows: int, columns: int, order: Order) -> Tensor:
     """Frames `(batch, rows, columns)` of angles `(batch, count)`, by operations that torch can differentiate."""
     slots = angle_slots(angles)
-    triangles = triangle_levels(slots_at(slots, order.triangles), order.size)[-1].triangles
+    triangles = triangles_of(slots_at(slots, order.triangles), order.size).last
     triangles = triangles.unflatten(0, (order.pivot_blocks, -1))
     tiles = _tiles_from_last(slots, order)
     settled = order.pivot_blocks * order.size
     below = _identity(angles, order.row_blocks * order.size - settled, max(columns - settled, 0))
     blocks = [below] * order.pivot_blocks + list(below.split(order.size, 1))
     for pivot in range(order.pivot_blocks - 1, -1, -1):
-        current = _identity(angles, order.size, columns - pivot * order.size)
+        current = _identity(angles, order.size, columns - pivot * order.size).flip(1)
         for other in range(order.row_blocks - 1, pivot, -1):
             current, blocks[other] = _turned(next(tiles), current, blocks[other])
         blocks[pivot] = triangles[pivot] @ current
@@ -55,7 +56,7 @@ def _turned(tile: Tensor, pivot: Tensor, other: Tensor) -> tuple[Tensor, Tensor]
 
 def _tiles_from_last(slots: Tensor, order: Order) -> Iterator[Tensor]:
     for chunk in reversed(order.chunks):
-        tiles = tile_levels(slots_at(slots, chunk.places), order.size)[-1]
+        tiles = tile_merges(slots_at(slots, chunk.places), order.size)[-1].tiles
         yield from reversed(tiles.unflatten(0, (len(chunk.blocks), -1)).unbind(0))
 
 

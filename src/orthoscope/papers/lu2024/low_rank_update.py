@@ -24,6 +24,7 @@ from orthoscope.metrics.weights import parameter_independence
 from orthoscope.models import MLP
 from orthoscope.papers.drawing import Panel, Series, figure
 from orthoscope.papers.results import report, reproduce
+from orthoscope.theory import random_parameter_independence
 from orthoscope.training import minibatches, train
 
 CLAIM = (
@@ -116,13 +117,7 @@ def fine_tuned(model: MLP, config: Config, rank: int, rate: float, generator: to
 
 def hidden_layers(model: MLP) -> list[nn.Linear]:
     """The square ones: neither the first, which reads pixels, nor the head."""
-    width = model.arguments["width"]
-    return [m for m in model.modules() if isinstance(m, nn.Linear) and m.in_features == m.out_features == width]
-
-
-def random_pii(dimension: int) -> float:
-    r"""Mean $|\cos|$ of two random vectors: $\Gamma(m/2) / (\sqrt\pi\,\Gamma((m+1)/2))$."""
-    return math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension + 1) / 2)) / math.sqrt(math.pi)
+    return [m for block in list(model.layers)[1:] for m in block.modules() if isinstance(m, nn.Linear)]
 
 
 def _fit(model: MLP, classes: range, config: Config, rate: float, generator: torch.Generator) -> None:
@@ -167,7 +162,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
     ranks = sorted({row.rank for row in rows} - {FULL})
     small, large = min(row.learning_rate for row in rows), max(row.learning_rate for row in rows)
     low, high = [rank for rank in ranks if rank <= 4], ranks[-1]
-    random = random_pii(rows[0].width)
+    random = random_parameter_independence(rows[0].width)
     drawn = [r.pii_drawn for r in rows if (r.network, r.rank, r.learning_rate) == ("Gaussian", FULL, small)]
     lowest, highest = interval(drawn)
     return {
@@ -203,7 +198,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
 def plot(rows: list[Row]) -> str:
     """PII after fine-tuning against the rank, one panel a network, with the level before and that of random vectors."""
     ranks = sorted({row.rank for row in rows} - {FULL})
-    seeds, random = len({row.seed for row in rows}), random_pii(rows[0].width)
+    seeds, random = len({row.seed for row in rows}), random_parameter_independence(rows[0].width)
     panels = []
     for network in NETWORKS:
         own = [row for row in rows if row.network == network]

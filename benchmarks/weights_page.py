@@ -1,0 +1,112 @@
+"""The page of the weights benchmark, drawn from the saved numbers alone: what was promised, and every cost."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+# What is promised: method, peer, where, and how many times faster at least.
+MAP_TARGETS = [
+    ("householder", "torch householder", (512, 512), 12),
+    ("householder", "torch householder", (1024, 1024), 25),
+    ("householder", "torch householder", (2048, 2048), 35),
+    ("householder", "torch householder", (2048, 256), 200),
+    ("householder", "FastH", (512, 512), 2.5),
+    ("householder", "FastH", (1024, 1024), 2.5),
+    ("cayley", "torch cayley", (128, 128), 1.5),
+    ("cayley", "torch cayley", (512, 512), 1.5),
+    ("cayley", "torch cayley", (1024, 1024), 1.5),
+    ("cayley", "torch cayley", (2048, 2048), 1.5),
+    ("cayley", "torch cayley", (2048, 256), 30),
+    ("exponential", "torch matrix_exp", (512, 512), 8),
+    ("exponential", "torch matrix_exp", (1024, 1024), 8),
+    ("exponential", "torch matrix_exp", (2048, 2048), 8),
+    ("exponential", "torch matrix_exp", (2048, 256), 150),
+    ("givens", "Givens, one at a time", (128, 128), 150),
+]
+STEP_TARGETS = [
+    ("RiemannianSGD", "POGO SGD", 1.7),
+    ("RiemannianSGD", "geoopt SGD, Euclidean", 2.3),
+    ("RiemannianAdam", "POGO VectorAdam", 1.2),
+    ("RiemannianAdam", "geoopt Adam, Euclidean", 1.6),
+]
+PENALTY_TARGETS = [
+    ("DSO", "published DSO", "512x512x3x3", 20),
+    ("SRIP", "published SRIP", "512x512x3x3", 100),
+]
+Table = list[list[str]]
+Numbers = dict[str, Any]
+
+
+def page(numbers: Numbers) -> str:
+    versions = ", ".join(f"{name} {value}" for name, value in numbers["versions"].items())
+    about = f"{numbers['processor']}, {numbers['threads']} threads, {versions}, commit {numbers['commit']}"
+    parts = [
+        "# Orthogonal weights beside the peers",
+        "Written by `make bench-weights`; do not edit. Float32, candidates in turns in one process, medians.\n"
+        "*Products* are times of one plain product of the same size in the same process; *peak* is memory above what\n"
+        "was there before the first call, which includes some of the libraries' own buffers; *error* is max |WᵀW − I|\n"
+        "or, of penalties, the relative error of value and gradient.",
+        f"{about}; {numbers['seconds']:.0f} s in all.",
+        "## What is promised, and what was seen",
+        markdown(promises(numbers)),
+        "## Producing a weight, forward and backward",
+        *[section(*shape, list(rows)) for shape, rows in groupby(numbers["maps"], lambda r: (r["rows"], r["columns"]))],
+        "## One step on the Stiefel manifold",
+        *[f"{name}\n\n{markdown(costs(rows))}" for name, rows in grouped(numbers["steps"], "matrices")],
+        "## Penalties, value and gradient",
+        *[f"{name}\n\n{markdown(costs(rows))}" for name, rows in grouped(numbers["penalties"], "kernel")],
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def grouped(rows: Sequence[Numbers], field: str) -> list[tuple[str, list[Numbers]]]:
+    return [(name, list(found)) for name, found in groupby(rows, lambda row: row[field])]
+
+
+def section(rows: int, columns: int, found: list[Numbers]) -> str:
+    return f"### {rows} x {columns}\n\n{markdown(costs(found))}"
+
+
+def costs(rows: list[Numbers]) -> Table:
+    header = ["method", "ms", "products", "peak MiB", "error"]
+    return [header] + [
+        [
+            row["method"],
+            f"{row['milliseconds']:.3g}",
+            f"{row['products']:.3g}",
+            "" if row["peak_mebibytes"] is None else f"{row['peak_mebibytes']:.0f}",
+            "" if row["error"] is None else f"{row['error']:.1e}",
+        ]
+        for row in rows
+    ]
+
+
+def promises(numbers: Numbers) -> Table:
+    """Every promise with the ratio seen; one that was missed says so."""
+    lines = [["ours", "beside", "where", "promised", "seen"]]
+    for ours, peer, (rows, columns), least in MAP_TARGETS:
+        here = [row for row in numbers["maps"] if (row["rows"], row["columns"]) == (rows, columns)]
+        lines.append(_promise(here, ours, peer, f"{rows} x {columns}", least))
+    for ours, peer, least in STEP_TARGETS:
+        first = numbers["steps"][0]["matrices"]
+        lines.append(_promise([row for row in numbers["steps"] if row["matrices"] == first], ours, peer, first, least))
+    for ours, peer, kernel, least in PENALTY_TARGETS:
+        here = [row for row in numbers["penalties"] if row["kernel"] == kernel]
+        lines.append(_promise(here, ours, peer, kernel, least))
+    return lines
+
+
+def _promise(rows: list[Numbers], ours: str, peer: str, where: str, least: float) -> list[str]:
+    seen = ratio(rows, f"orthoscope {ours}", peer)
+    return [ours, peer, where, f"{least}x", f"{seen:.3g}x" + ("" if seen >= least else ", missed")]
+
+
+def ratio(rows: list[Numbers], ours: str, peer: str) -> float:
+    by_name = {row["method"]: row["milliseconds"] for row in rows}
+    return by_name[peer] / by_name[ours]
+
+
+def markdown(table: Table) -> str:
+    header, *lines = table
+    rule = ["---"] * len(header)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *lines))
