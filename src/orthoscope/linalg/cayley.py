@@ -8,6 +8,7 @@ from torch import Tensor
 
 from orthoscope.linalg.block_inverse import accretive_inverse
 from orthoscope.linalg.precision import full_precision
+from orthoscope.linalg.signatures import with_known_signature
 
 
 def cayley_frame(
@@ -16,12 +17,12 @@ def cayley_frame(
     r"""The first columns of $(I - A/2)^{-1}(I + A/2)$, orthonormal for every `generator` $X$; zero gives $I$.
 
     $$ A = \begin{pmatrix} L_1 - L_1^\mathsf{H} & -X_2^\mathsf{H} \\ X_2 & 0 \end{pmatrix}, \qquad
-       Y = \bigl(I - \tfrac12(L_1 - L_1^\mathsf{H}) + \tfrac14 X_2^\mathsf{H}X_2\bigr)^{-1}, \qquad
-       Q = \begin{pmatrix} 2Y - I \\ X_2 Y \end{pmatrix} \operatorname{diag}(s) $$
+       Y = \bigl(2I - (L_1 - L_1^\mathsf{H}) + \tfrac12 X_2^\mathsf{H}X_2\bigr)^{-1}, \qquad
+       Q = \begin{pmatrix} 4Y - I \\ 2X_2 Y \end{pmatrix} \operatorname{diag}(s) $$
 
     $X_2$ are the rows below the square part of $X$ (none, if $X$ is square) and $L_1$ is the strictly lower
     triangle of that part, for complex $X$ with the imaginary part of the diagonal; nothing else is read. $Y$
-    is a block of $(I - A/2)^{-1}$, so only a columns x columns matrix is inverted, and the backward pass
+    is a block of $(2I - A)^{-1}$, so only a columns x columns matrix is inverted, and the backward pass
     is products with $Y$. A rotation by exactly $\pi$ and determinant -1 are out of reach of $s = 1$, the default:
     `cayley_coordinates` gives the column `signs` that bring every frame within. They take no gradient.
     """
@@ -57,7 +58,7 @@ def cayley_coordinates(
     skew = schur.mH - schur
     # L - Lᴴ doubles an imaginary diagonal; a real one is zero.
     lower = skew.tril(-1) + torch.diag_embed(skew.diagonal(dim1=-2, dim2=-1) / 2)
-    generator = lower if below is None else torch.cat([lower, below @ schur], dim=-2)
+    generator = torch.cat([lower, below @ schur], dim=-2)
     return generator.to(frame.dtype), signs.to(frame.dtype)
 
 
@@ -77,42 +78,56 @@ def _refuse_wide(matrix: Tensor) -> None:
         )
 
 
-def _halves(matrix: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The square part of a tall matrix and the rows below it, None if there are none."""
+def _is_square(matrix: Tensor) -> bool:
+    return matrix.shape[-2] == matrix.shape[-1]
+
+
+def _halves(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """The square part of a tall matrix and the rows below it."""
     columns = matrix.shape[-1]
-    if matrix.shape[-2] == columns:
-        return matrix, None
     return matrix[..., :columns, :], matrix[..., columns:, :]
 
 
-def _triangle(matrix: Tensor) -> Tensor:
+def _read_part(square: Tensor) -> Tensor:
     """The part of a square matrix that `cayley_frame` reads; a real part of the diagonal cancels in L - Lᴴ."""
-    return matrix.tril(0 if matrix.is_complex() else -1)
+    return square.tril(0 if square.is_complex() else -1)
 
 
-def _schur_complement(generator: Tensor) -> Tensor:
-    r"""$I - \tfrac12(L_1 - L_1^\mathsf{H}) + \tfrac14 X_2^\mathsf{H}X_2$."""
-    square, below = _halves(generator)
-    lower = _triangle(square)
-    schur = lower.mH.sub(lower).mul_(0.5)
-    schur.diagonal(dim1=-2, dim2=-1).add_(1)
-    return schur if below is None else schur.add_(below.mH @ below, alpha=0.25)
+def _skew(square: Tensor) -> Tensor:
+    r"""$L - L^\mathsf{H}$."""
+    lower = _read_part(square)
+    return lower - lower.mH
 
 
-def _pull_back(generator: Tensor, y: Tensor, frame_grad: Tensor | None, inverse_grad: Tensor | None) -> Tensor:
-    r"""$D = Y^\mathsf{H}(G_1 + \tfrac12X_2^\mathsf{H}G_2)Y^\mathsf{H}$ gives $L_1$ the gradient $D - D^\mathsf{H}$, and
-    $X_2$ the gradient $G_2Y^\mathsf{H} - \tfrac12X_2(D + D^\mathsf{H})$; half a gradient of $Y$ adds to $G_1$."""
-    _, below = _halves(generator)
-    square_grad, below_grad = _halves(torch.zeros_like(generator) if frame_grad is None else frame_grad)
-    if below is not None:
-        square_grad = torch.add(square_grad, below.mH @ below_grad, alpha=0.5)
-    if inverse_grad is not None:
-        square_grad = square_grad + inverse_grad / 2
-    d = y.mH @ square_grad @ y.mH
-    lower = _triangle(d - d.mH)
-    if below is None:
-        return lower
-    return torch.cat([lower, torch.sub(below_grad @ y.mH, below @ (d + d.mH), alpha=0.5)], dim=-2)
+def _inverse(generator: Tensor) -> Tensor:
+    r"""$Y$ of `cayley_frame`."""
+    # The adjoint is what is laid out by rows, because libraries factor by columns.
+    if _is_square(generator):
+        adjoint = _skew(generator)
+    else:
+        square, below = _halves(generator)
+        adjoint = _skew(square).add_(below.mH @ below, alpha=0.5)
+    adjoint.diagonal(dim1=-2, dim2=-1).add_(2)
+    return accretive_inverse(adjoint.mH)
+
+
+def _times_four(matrix: Tensor, signs: Tensor | None) -> Tensor:
+    return matrix * 4 if signs is None else matrix * (4 * signs).unsqueeze(-2)
+
+
+def _pull_back(generator: Tensor, y: Tensor, frame_grad: Tensor, inverse_grad: Tensor | None) -> Tensor:
+    r"""$D = Y^\mathsf{H}(G_1 + \tfrac12X_2^\mathsf{H}G_2)Y^\mathsf{H}$, for $G$ four times the gradient of the unsigned
+    frame, gives $L_1$ the gradient $D - D^\mathsf{H}$ and $X_2$ the gradient
+    $\tfrac12G_2Y^\mathsf{H} - \tfrac12X_2(D + D^\mathsf{H})$; a gradient of $Y$ itself adds to $G_1$."""
+    adjoint = y.mH
+    if _is_square(generator):
+        d = adjoint @ (frame_grad if inverse_grad is None else frame_grad + inverse_grad) @ adjoint
+        return _read_part(d - d.mH)
+    below, (square_grad, below_grad) = _halves(generator)[1], _halves(frame_grad)
+    square_grad = torch.add(square_grad, below.mH @ below_grad, alpha=0.5)
+    d = adjoint @ (square_grad if inverse_grad is None else square_grad + inverse_grad) @ adjoint
+    below_grad = below_grad @ (adjoint / 2) - below @ ((d + d.mH) / 2)
+    return torch.cat([_read_part(d - d.mH), below_grad], dim=-2)
 
 
 class _Cayley(torch.autograd.Function):
@@ -123,12 +138,14 @@ class _Cayley(torch.autograd.Function):
     """
 
     @staticmethod
+    @with_known_signature
     def forward(generator: Tensor, signs: Tensor | None) -> tuple[Tensor, Tensor]:
-        _, below = _halves(generator)
-        inverse = accretive_inverse(_schur_complement(generator))
-        square = inverse * (2 if signs is None else 2 * signs.unsqueeze(-2))
-        square.diagonal(dim1=-2, dim2=-1).sub_(1 if signs is None else signs)
-        return square if below is None else torch.cat([square, _signed(below @ inverse, signs)], dim=-2), inverse
+        inverse = _inverse(generator)
+        frame = _times_four(inverse, signs)
+        if not _is_square(generator):
+            frame = torch.cat([frame, _halves(generator)[1] @ (frame / 2)], dim=-2)
+        frame.diagonal(dim1=-2, dim2=-1).sub_(1 if signs is None else signs)
+        return frame, inverse
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None], output: tuple[Tensor, Tensor]) -> None:
@@ -140,23 +157,22 @@ class _Cayley(torch.autograd.Function):
     def backward(ctx: Any, frame: Tensor | None, inverse: Tensor | None) -> tuple[Tensor, None]:
         generator, signs, y = ctx.saved_tensors
         with full_precision(generator.device.type):
-            return _pull_back(generator, y, None if frame is None else _signed(frame, signs), inverse), None
+            frame = torch.zeros_like(generator) if frame is None else _times_four(frame, signs)
+            return _pull_back(generator, y, frame, inverse), None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> tuple[Tensor, Tensor]:
-        r"""$\dot Y = Y\bigl(\tfrac12(\dot L_1 - \dot L_1^\mathsf{H}) -
-        \tfrac14(\dot X_2^\mathsf{H}X_2 + X_2^\mathsf{H}\dot X_2)\bigr)Y$."""
+        r"""$\dot Y = Y\bigl(\dot L_1 - \dot L_1^\mathsf{H} -
+        \tfrac12(\dot X_2^\mathsf{H}X_2 + X_2^\mathsf{H}\dot X_2)\bigr)Y$."""
         generator, signs, y = ctx.saved_tensors
-        _, below = _halves(generator)
-        square_tangent, below_tangent = _halves(tangent)
-        lower = _triangle(square_tangent)
-        change = (lower - lower.mH) / 2
-        if below is None:
-            inverse = y @ change @ y
-            return _signed(2 * inverse, signs), inverse
+        if _is_square(generator):
+            inverse = y @ _skew(tangent) @ y
+            return _times_four(inverse, signs), inverse
+        below, (square_tangent, below_tangent) = _halves(generator)[1], _halves(tangent)
         overlap = below.mH @ below_tangent
-        inverse = y @ (change - (overlap + overlap.mH) / 4) @ y
-        return _signed(torch.cat([2 * inverse, below_tangent @ y + below @ inverse], dim=-2), signs), inverse
+        inverse = y @ (_skew(square_tangent) - (overlap + overlap.mH) / 2) @ y
+        columns = torch.cat([inverse, (below_tangent @ y + below @ inverse) / 2], dim=-2)
+        return _times_four(columns, signs), inverse
 
     @staticmethod
     def vmap(
@@ -168,7 +184,3 @@ class _Cayley(torch.autograd.Function):
             for x, axis in zip(moved, in_dims, strict=True)
         )
         return _Cayley.apply(first, second), (0, 0)
-
-
-def _signed(matrix: Tensor, signs: Tensor | None) -> Tensor:
-    return matrix if signs is None else matrix * signs.unsqueeze(-2)

@@ -10,6 +10,7 @@ from orthoscope.linalg import householder_panels
 from orthoscope.linalg.householder_partial import few_reflections
 from orthoscope.linalg.polar import orthonormality_error
 from orthoscope.linalg.precision import full_precision
+from orthoscope.linalg.signatures import with_known_signature
 
 
 def householder_frame(vectors: Tensor, columns: int) -> Float[Tensor, "*batch rows columns"]:
@@ -89,6 +90,7 @@ class _Reflections(torch.autograd.Function):
     """`frame_by_panels` with its derivatives; $M$ and the inverses are outputs because only outputs can be saved."""
 
     @staticmethod
+    @with_known_signature
     def forward(vectors: Tensor, columns: int) -> tuple[Tensor, Tensor, Tensor]:
         return householder_panels.frame_by_panels(vectors, columns, householder_panels.PANEL)
 
@@ -114,6 +116,7 @@ class _ReflectionsGradient(torch.autograd.Function):
     """`gradient_by_panels` as a function of the frame's gradient and the vectors, of which $M$ is one too."""
 
     @staticmethod
+    @with_known_signature
     def forward(frame_gradient: Tensor, vectors: Tensor, m: Tensor, inverses: Tensor) -> Tensor:
         return householder_panels.gradient_by_panels(frame_gradient, vectors, m, inverses)
 

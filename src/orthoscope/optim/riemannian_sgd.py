@@ -7,9 +7,15 @@ from torch import Tensor
 from torch.optim.sgd import sgd
 
 from orthoscope.linalg.nearest_frame import nearest_frame
+from orthoscope.linalg.products import add_product_
 from orthoscope.optim.batching import Chunk, chunks, gradients
 from orthoscope.optim.manifold_groups import check_orthonormal
 from orthoscope.optim.mixed import Group, MixedOptimizer
+from orthoscope.optim.short_step import short_step
+
+# Steps that leave the excess of a frame as it is, and add about a rounding to it, between two that remove it. The
+# first step removes what a weight starts with.
+_SHORT_STEPS = 7
 
 
 @final
@@ -24,7 +30,8 @@ class RiemannianSGD(MixedOptimizer):
 
     In the Euclidean metric $P_X$ and $\operatorname{grad}_X$ are one linear map, so transport is free:
     $m \leftarrow P_X(\mu m + (1-\tau)G)$, and a step costs four products. The retraction is by products for ordinary
-    steps and exact for steps of any length, so no learning rate leaves the manifold.
+    steps and exact for steps of any length, so no learning rate leaves the manifold. Without momentum seven of eight
+    steps, if they are short, take three products (`short_step`); the eighth removes the roundings of all of them.
 
     `lr` is $\eta$, `momentum` $\mu$ and `dampening` $\tau$, as in `torch.optim.SGD`; see `MixedOptimizer` for groups.
     """
@@ -49,6 +56,9 @@ class RiemannianSGD(MixedOptimizer):
         euclidean_sgd_step(self.state, group, parameters)
 
     def _manifold_step(self, group: Group, parameters: list[Tensor]) -> None:
+        if group["momentum"] == 0:
+            self._plain_step(group, parameters)
+            return
         state = self.state
         for chunk in chunks(parameters, group["batched"], lambda p: "momentum_buffer" in state[p]):
             x = chunk.frames(chunk.parameters)
@@ -56,12 +66,27 @@ class RiemannianSGD(MixedOptimizer):
             moved = torch.add(x, direction, alpha=-float(group["lr"]))
             chunk.write(nearest_frame(moved, out=x), chunk.parameters)
 
+    def _plain_step(self, group: Group, parameters: list[Tensor]) -> None:
+        manifold, state = group["manifold"], self.state
+        rate = float(group["lr"]) * (-1 if group["maximize"] else 1)
+        for chunk in chunks(parameters, group["batched"], lambda p: int(state[p].get("short_steps", _SHORT_STEPS))):
+            x, gradient = chunk.frames(chunk.parameters), chunk.frames(gradients(chunk.parameters))
+            overlap = x.mH @ gradient
+            new = None
+            if manifold.metric == "euclidean" and chunk.alike != _SHORT_STEPS:
+                new = short_step(x, gradient, overlap, rate)
+            if new is None:
+                direction = add_product_(gradient.clone(), x, manifold.normal_coordinates(overlap), alpha=-1.0)
+                new = nearest_frame(torch.add(x, direction, alpha=-rate))
+            chunk.write(x.copy_(new), chunk.parameters)
+            for parameter in chunk.parameters:
+                # Also after a step that was not short: of a batch, only some matrices may have moved far.
+                state[parameter]["short_steps"] = 0 if chunk.alike == _SHORT_STEPS else chunk.alike + 1
+
     def _direction(self, group: Group, chunk: Chunk, x: Tensor) -> Tensor:
         manifold, momentum = group["manifold"], group["momentum"]
         gradient = chunk.frames(gradients(chunk.parameters))
         sign = -1 if group["maximize"] else 1
-        if momentum == 0:
-            return manifold.riemannian_gradient_(x, sign * gradient)
         buffers = momentum_buffers(self.state, chunk)
         m = chunk.frames(buffers)
         weight = 1 - group["dampening"] if chunk.alike else 1  # the first momentum is the gradient, as in torch

@@ -45,58 +45,70 @@ def givens_frame(
     if precise.numel() == 0:
         identity = torch.eye(rows, columns, dtype=angles.dtype, device=angles.device)
         return identity.expand(*batch, rows, columns).clone()
-    return _Frame.apply(precise, rows, columns, pivots).to(angles.dtype).reshape(*batch, rows, columns)
+    # What the compiler has been told of the operator is the frame alone.
+    keep = precise.requires_grad and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    frame = _Frame.apply(precise, rows, columns, pivots, keep)[0]
+    return frame.to(angles.dtype).reshape(*batch, rows, columns)
 
 
 class _Frame(torch.autograd.Function):
     @staticmethod
-    def forward(angles: Tensor, rows: int, columns: int, pivots: int) -> Tensor:
-        return frame_operator(angles, rows, columns, pivots)
+    def forward(angles: Tensor, rows: int, columns: int, pivots: int, keep: bool) -> tuple[Tensor, ...]:
+        return tuple(frame_operator(angles, rows, columns, pivots, keep))
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, int, int, int], output: Tensor) -> None:
-        angles, _, _, ctx.pivots = inputs
-        ctx.save_for_backward(angles, output)
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int, int, int, bool], output: tuple[Tensor, ...]) -> None:
+        angles, _, _, ctx.pivots, _ = inputs
+        ctx.save_for_backward(angles, *output)
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        return _Gradient.apply(*ctx.saved_tensors, gradient, ctx.pivots), None, None, None
+    def backward(ctx: Any, gradient: Tensor | None, *_: None) -> tuple[Tensor | None, None, None, None, None]:
+        angles, frame, *kept = ctx.saved_tensors
+        to_angles = None if gradient is None else _Gradient.apply(angles, frame, gradient, ctx.pivots, kept)
+        return to_angles, None, None, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], angles: Tensor, *sizes: int) -> tuple[Tensor, int]:
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], angles: Tensor, *sizes: int
+    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         stacked = _stacked(info, in_dims[0], angles)
-        return _Frame.apply(stacked.flatten(0, 1), *sizes).unflatten(0, stacked.shape[:2]), 0
+        *sizes, _ = sizes
+        frames = _Frame.apply(stacked.flatten(0, 1), *sizes, False)[0]
+        return (frames.unflatten(0, stacked.shape[:2]),), (0,)
 
 
 class _Gradient(torch.autograd.Function):
     @staticmethod
-    def forward(angles: Tensor, frame: Tensor, gradient: Tensor, pivots: int) -> Tensor:
-        return gradient_operator(angles, frame, gradient, pivots)
+    def forward(angles: Tensor, frame: Tensor, gradient: Tensor, pivots: int, kept: list[Tensor]) -> Tensor:
+        return gradient_operator(angles, frame, gradient, pivots, kept)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, int], output: Tensor) -> None:
-        angles, _, gradient, ctx.pivots = inputs
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        angles, _, gradient, ctx.pivots, _ = inputs
         ctx.save_for_backward(angles, gradient)
 
     @staticmethod
-    def backward(ctx: Any, direction: Tensor) -> tuple[Tensor, None, Tensor, None]:
+    def backward(ctx: Any, direction: Tensor) -> tuple[Tensor, None, Tensor, None, None]:
         """Second derivatives. The frame is a function of the angles, and its share is in theirs."""
         angles, gradient = ctx.saved_tensors
         rows, columns = gradient.shape[-2:]
         order = tile_order(rows, ctx.pivots, angles.shape[0], angles.device)
 
         def pulled_back(angles: Tensor, gradient: Tensor) -> Tensor:
-            pullback = torch.func.vjp(lambda angles: rotation_product(angles, rows, columns, order), angles)[1]
+            pullback = torch.func.vjp(lambda angles: rotation_product(angles, rows, columns, order)[0], angles)[1]
             return pullback(gradient)[0]
 
         to_angles, to_gradient = torch.func.vjp(pulled_back, angles, gradient)[1](direction)
-        return to_angles, None, to_gradient, None
+        return to_angles, None, to_gradient, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Tensor, int]:
-        *tensors, pivots = arguments
-        stacks = [_stacked(info, dim, tensor) for dim, tensor in zip(in_dims[:-1], tensors, strict=True)]
-        gradients = _Gradient.apply(*(stack.flatten(0, 1) for stack in stacks), pivots)
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Tensor, int]:
+        *tensors, pivots, _ = arguments
+        stacks = [_stacked(info, dim, tensor) for dim, tensor in zip(in_dims[:3], tensors, strict=True)]
+        # What was kept for one batch does not fit another.
+        gradients = _Gradient.apply(*(stack.flatten(0, 1) for stack in stacks), pivots, [])
         return gradients.unflatten(0, stacks[0].shape[:2]), 0
 
 

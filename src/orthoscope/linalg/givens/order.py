@@ -14,8 +14,10 @@ from torch import Tensor
 _SMALLEST, _LARGEST = 16, 128
 # From so many blocks on, the rows that fill up the last one do not count.
 _MANY = 4
+# So many coordinates, or three quarters of them, are one block all the same: there is nothing but one triangle.
+_WHOLE = 256
 # Matrix elements of the tiles made at once, a megabyte or two: what a core has near it.
-_CHUNK_ELEMENTS = 1 << 19
+_CHUNK_ELEMENTS = 1 << 18
 
 
 class Chunk(NamedTuple):
@@ -75,6 +77,7 @@ def remembered_order(rows: int, pivots: int, batch: int, device: torch.device) -
 
 def _block_size(rows: int, pivots: int) -> int:
     largest = _LARGEST // 2 if _LARGEST < rows < _MANY * _LARGEST else _LARGEST
+    largest = _WHOLE if 3 * _WHOLE // 4 <= rows <= _WHOLE else largest
     return 1 << (min(rows, max(min(pivots, largest), _SMALLEST)) - 1).bit_length()
 
 

@@ -15,26 +15,32 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.givens.order import Order
-from orthoscope.linalg.givens.tiles import tile_merges
-from orthoscope.linalg.givens.triangles import triangles_of
+from orthoscope.linalg.givens.tiles import tile_levels
+from orthoscope.linalg.givens.triangles import Level, triangle_levels
 
 
-def rotation_product(angles: Tensor, rows: int, columns: int, order: Order) -> Tensor:
-    """Frames `(batch, rows, columns)` of angles `(batch, count)`, by operations that torch can differentiate."""
+def rotation_product(angles: Tensor, rows: int, columns: int, order: Order) -> tuple[Tensor, list[Level]]:
+    """Frames `(batch, rows, columns)` of angles `(batch, count)`, by operations that torch can differentiate.
+
+    And the triangles that were made on the way.
+    """
     slots = angle_slots(angles)
-    triangles = triangles_of(slots_at(slots, order.triangles), order.size).last
-    triangles = triangles.unflatten(0, (order.pivot_blocks, -1))
+    levels = triangle_levels(slots_at(slots, order.triangles), order.size)
+    triangles = levels[-1].triangles.unflatten(0, (order.pivot_blocks, -1))
     tiles = _tiles_from_last(slots, order)
     settled = order.pivot_blocks * order.size
     below = _identity(angles, order.row_blocks * order.size - settled, max(columns - settled, 0))
     blocks = [below] * order.pivot_blocks + list(below.split(order.size, 1))
     for pivot in range(order.pivot_blocks - 1, -1, -1):
+        if pivot == order.row_blocks - 1:
+            blocks[pivot] = triangles[pivot].flip(-1)[:, :, : columns - pivot * order.size]
+            continue
         current = _identity(angles, order.size, columns - pivot * order.size).flip(1)
         for other in range(order.row_blocks - 1, pivot, -1):
             current, blocks[other] = _turned(next(tiles), current, blocks[other])
         blocks[pivot] = triangles[pivot] @ current
     # Blocks start at the columns of the last pivot block that changed them: the first, for all of them by now.
-    return torch.cat(blocks[: order.row_blocks], 1)[:, :rows]
+    return torch.cat(blocks[: order.row_blocks], 1)[:, :rows], levels
 
 
 def angle_slots(angles: Tensor) -> Tensor:
@@ -56,7 +62,7 @@ def _turned(tile: Tensor, pivot: Tensor, other: Tensor) -> tuple[Tensor, Tensor]
 
 def _tiles_from_last(slots: Tensor, order: Order) -> Iterator[Tensor]:
     for chunk in reversed(order.chunks):
-        tiles = tile_merges(slots_at(slots, chunk.places), order.size)[-1].tiles
+        tiles = tile_levels(slots_at(slots, chunk.places), order.size)[-1]
         yield from reversed(tiles.unflatten(0, (len(chunk.blocks), -1)).unbind(0))
 
 

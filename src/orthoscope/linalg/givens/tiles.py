@@ -13,21 +13,13 @@ Every stack is `(tiles, 2s, 2s)`. While tiles are tiny their index is the fastes
 elementwise ones: a library's product of two 2 x 2 matrices costs more to call than to compute.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-# Halves of at most so many coordinates are multiplied elementwise.
-_TINY = 4
-
-
-class Merge(NamedTuple):
-    """Tiles, the children `(4, tiles, 2h, 2h)` they were made of, A, C, D and B, and the rows of CDB that A met."""
-
-    tiles: Tensor
-    children: Tensor
-    middle: Tensor
+# Elementwise products are for halves of at most so many coordinates, in stacks of at least so many tiles.
+_TINY, _MANY = 4, 256
 
 
 def rotations(angles: Tensor) -> Tensor:
@@ -42,64 +34,73 @@ def rotations_backward(tiles: Tensor, gradient: Tensor) -> Tensor:
     return cosine * (gradient[:, 1, 0] - gradient[:, 0, 1]) - sine * (gradient[:, 0, 0] + gradient[:, 1, 1])
 
 
-def merged(children: Tensor) -> Merge:
-    """Tiles of twice the size."""
-    a, c, d, b = children.unbind(0)
-    h = a.shape[-1] // 2
-    product = _elementwise_product if h <= _TINY else torch.bmm
+def tile_levels(angles: Tensor, size: int) -> list[Tensor]:
+    """Tiles of size 1, 2, 4, ..., `size`: each is the four-fold merge of the one before."""
+    levels = [rotations(angles)]
+    while levels[-1].shape[-1] < 2 * size:
+        levels.append(merged(levels[-1].unflatten(0, (4, -1))))
+    return levels
+
+
+def tile_levels_backward(levels: list[Tensor], gradient: Tensor) -> Tensor:
+    """The gradient of the last of `tile_levels` for the angles. It is overwritten."""
+    for tiles, smaller in zip(levels[:0:-1], levels[-2::-1], strict=True):
+        gradient = merged_backward(smaller.unflatten(0, (4, -1)), tiles, gradient).flatten(0, 1)
+    return rotations_backward(levels[0], gradient)
+
+
+def merged(children: Tensor) -> Tensor:
+    """Tiles of twice the size from `(4, tiles, 2h, 2h)`, the factors A, C, D, B of each."""
+    product = _product_of(children)
+    a, c, d, b = _in_order(children).unbind(0)
+    count, h = a.shape[0], a.shape[-1] // 2
     tiles = _blank(children, 4 * h, 4 * h)
-    blocks = tiles.unflatten(2, (4, h)).unflatten(1, (2, 2, h))
+    blocks = tiles.view(count, 2, 2, h, 4, h)
     even, odd = blocks[:, :, 0], blocks[:, :, 1]
-    even[:, :, :, 0::3] = _in_blocks(product(d[:, :, :h], b[:, :h]), h)
+    even[:, :, :, 0::3] = product(d[:, :, :h], b[:, :h]).view(count, 2, h, 2, h)
     even[:, :, :, 1] = 0
-    even[:, :, :, 2] = d[:, :, h:].unflatten(1, (2, h))
-    odd[:, :, :, 0::3] = _in_blocks(product(c[:, :, h:], b[:, h:]), h)
-    odd[:, :, :, 1] = c[:, :, :h].unflatten(1, (2, h))
+    even[:, :, :, 2] = d[:, :, h:].view(count, 2, h, h)
+    odd[:, :, :, 0::3] = product(c[:, :, h:], b[:, h:]).view(count, 2, h, 2, h)
+    odd[:, :, :, 1] = c[:, :, :h].view(count, 2, h, h)
     odd[:, :, :, 2] = 0
-    middle = tiles[:, h : 3 * h].clone()
-    tiles[:, h : 3 * h] = product(a, middle)
-    return Merge(_index_first(tiles) if h == _TINY else tiles, children, middle)
+    middle = tiles[:, h : 3 * h]
+    # Copied, because it is overwritten and automatic differentiation may need it.
+    middle.copy_(product(a, middle.clone()))
+    return tiles
 
 
-def merged_backward(merge: Merge, gradient: Tensor) -> Tensor:
-    """The gradient of `merged` for its children. The gradient given for the tiles is overwritten."""
-    a, c, d, b = merge.children.unbind(0)
-    h = a.shape[-1] // 2
-    product = _elementwise_product if h <= _TINY else torch.bmm
-    gradient = _index_last(gradient) if h == _TINY else gradient
-    result = _blank(merge.children, 2 * h, 2 * h, 4)
+def merged_backward(children: Tensor, tiles: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of `merged` for its children, given the tiles and their gradient, which is overwritten."""
+    product = _product_of(children)
+    gradient = _index_last(gradient) if _is_index_last(children) else gradient
+    a, c, d, b = _in_order(children).unbind(0)
+    count, h = a.shape[0], a.shape[-1] // 2
+    result = _blank(children, 2 * h, 2 * h, 4)
     to_a, to_c, to_d, to_b = result.unbind(0)
     to_middle = gradient[:, h : 3 * h]
-    to_a.copy_(product(to_middle, merge.middle.mT))
+    # What A met is what it turned into the tiles' middle rows, turned back.
+    to_a.copy_(product(to_middle, product(a.mT, tiles[:, h : 3 * h]).mT))
     to_middle.copy_(product(a.mT, to_middle))
-    blocks = gradient.unflatten(2, (4, h)).unflatten(1, (2, 2, h))
+    blocks = gradient.view(count, 2, 2, h, 4, h)
     even, odd = blocks[:, :, 0], blocks[:, :, 1]
-    to_d_b, to_c_b = _blank(merge.children, 2 * h, 2 * h, 2).unbind(0)
-    _in_blocks(to_d_b, h).copy_(even[:, :, :, 0::3])
-    _in_blocks(to_c_b, h).copy_(odd[:, :, :, 0::3])
-    to_d[:, :, :h] = product(to_d_b, b[:, :h].mT)
-    to_d[:, :, h:].unflatten(1, (2, h)).copy_(even[:, :, :, 2])
-    to_c[:, :, h:] = product(to_c_b, b[:, h:].mT)
-    to_c[:, :, :h].unflatten(1, (2, h)).copy_(odd[:, :, :, 1])
-    to_b[:, :h] = product(d[:, :, :h].mT, to_d_b)
-    to_b[:, h:] = product(c[:, :, h:].mT, to_c_b)
+    to_product = _blank(children, 2 * h, 2 * h)
+    to_product.view(count, 2, h, 2, h).copy_(even[:, :, :, 0::3])
+    to_d[:, :, :h] = product(to_product, b[:, :h].mT)
+    to_d[:, :, h:].view(count, 2, h, h).copy_(even[:, :, :, 2])
+    to_b[:, :h] = product(d[:, :, :h].mT, to_product)
+    to_product.view(count, 2, h, 2, h).copy_(odd[:, :, :, 0::3])
+    to_c[:, :, h:] = product(to_product, b[:, h:].mT)
+    to_c[:, :, :h].view(count, 2, h, h).copy_(odd[:, :, :, 1])
+    to_b[:, h:] = product(c[:, :, h:].mT, to_product)
     return result
 
 
-def tile_merges(angles: Tensor, size: int) -> list[Merge]:
-    """Tiles of size 2, 4, ..., `size`, each the four-fold merge of the one before."""
-    tiles, merges = rotations(angles), []
-    while tiles.shape[-1] < 2 * size:
-        merges.append(merged(tiles.unflatten(0, (4, -1))))
-        tiles = merges[-1].tiles
-    return merges
+def _is_index_last(children: Tensor) -> bool:
+    return children.shape[-1] <= 2 * _TINY and children.shape[1] >= _MANY
 
 
-def tile_merges_backward(merges: list[Merge], gradient: Tensor) -> Tensor:
-    """The gradient of the last of `tile_merges` for the angles."""
-    for merge in reversed(merges):
-        gradient = merged_backward(merge, gradient).flatten(0, 1)
-    return rotations_backward(merges[0].children.flatten(0, 1), gradient)
+def _product_of(children: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    return _elementwise_product if _is_index_last(children) else torch.bmm
 
 
 def _elementwise_product(left: Tensor, right: Tensor) -> Tensor:
@@ -113,20 +114,16 @@ def _elementwise_product(left: Tensor, right: Tensor) -> Tensor:
 def _blank(children: Tensor, rows: int, columns: int, *stack: int) -> Tensor:
     """An empty stack of matrices, as many as each child has and in the same memory order."""
     tiles = children.shape[1]
-    if children.shape[-1] > 2 * _TINY:
+    if not _is_index_last(children):
         return children.new_empty(*stack, tiles, rows, columns)
     return children.new_empty(rows, columns, *stack, tiles).movedim((0, 1), (-2, -1))
 
 
-def _in_blocks(matrices: Tensor, size: int) -> Tensor:
-    """`(tiles, 2h, 2h)` as `(tiles, row block, row, column block, column)`."""
-    return matrices.unflatten(2, (2, size)).unflatten(1, (2, size))
-
-
-def _index_first(tiles: Tensor) -> Tensor:
+def _in_order(children: Tensor) -> Tensor:
+    """The children in the memory order in which they are multiplied: the larger ones contiguous."""
     # As a transposition of two dimensions, several times as fast as of three.
-    return tiles.flatten(1).contiguous().unflatten(1, tiles.shape[1:])
+    return children if _is_index_last(children) else children.flatten(0, 1).flatten(1).contiguous().view(children.shape)
 
 
 def _index_last(tiles: Tensor) -> Tensor:
-    return tiles.flatten(1).mT.contiguous().mT.unflatten(1, tiles.shape[1:])
+    return tiles.flatten(1).mT.contiguous().mT.view(tiles.shape)

@@ -13,66 +13,69 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.givens.tiles import Merge, merged, merged_backward, rotations, rotations_backward
+from orthoscope.linalg.givens.tiles import merged, merged_backward, rotations, rotations_backward
 
 
-class Step(NamedTuple):
-    """One doubling: the triangles of half the size, T(I1) first, the tiles between them, X T(I2), and the merge."""
+class Level(NamedTuple):
+    """Triangles of one size, and all tiles of half that size: theirs first, then the parts of larger ones."""
 
-    halves: Tensor
+    triangles: Tensor
     tiles: Tensor
-    product: Tensor
-    merge: Merge
+
+    @property
+    def own(self) -> Tensor:
+        return self.tiles[: self.triangles.shape[0]].contiguous()
+
+    @property
+    def parts(self) -> Tensor:
+        return self.tiles[self.triangles.shape[0] :].unflatten(0, (4, -1))
 
 
-class Triangles(NamedTuple):
-    """Triangles of the largest size, and what their gradient needs."""
-
-    last: Tensor
-    rotations: Tensor
-    steps: list[Step]
-
-
-def triangles_of(angles: Tensor, size: int) -> Triangles:
-    """Triangles of size `size`. Of every smaller size, tiles between triangles come first, then parts of larger ones."""
-    tiles = leaves = rotations(angles)
+def triangle_levels(angles: Tensor, size: int) -> list[Level]:
+    """Triangles of size 2, 4, ..., `size`."""
+    tiles = rotations(angles)
     blocks = 2 * angles.shape[0] // (size * (size - 1))
-    count, steps = blocks * size // 2, []
-    triangles = leaves[:count].flip(-1).contiguous()
-    while count > blocks:
-        merge = merged(tiles[count:].unflatten(0, (4, -1)))
-        tiles, count = merge.tiles, count // 2
-        steps.append(_step(triangles, tiles[:count].contiguous(), merge))
-        triangles = _composed(steps[-1])
-    return Triangles(triangles, leaves, steps)
+    levels = [Level(tiles[: blocks * size // 2].flip(-1).contiguous(), tiles)]
+    while levels[-1].triangles.shape[0] > blocks:
+        tiles = merged(levels[-1].parts)
+        own = tiles[: levels[-1].triangles.shape[0] // 2].contiguous()
+        levels.append(Level(_composed(levels[-1].triangles, own), tiles))
+    return levels
 
 
-def triangles_backward(triangles: Triangles, gradient: Tensor) -> Tensor:
-    """The gradient of `triangles_of` for the angles."""
+def triangle_levels_backward(levels: list[Level], gradient: Tensor) -> Tensor:
+    """The gradient of the last triangles of `triangle_levels` for the angles."""
     to_parts = gradient[:0]
-    for step in reversed(triangles.steps):
-        gradient, to_tiles = _composed_backward(step, gradient)
-        to_parts = merged_backward(step.merge, torch.cat([to_tiles, to_parts])).flatten(0, 1)
-    return rotations_backward(triangles.rotations, torch.cat([gradient.flip(-1), to_parts]))
+    for level, smaller in zip(levels[:0:-1], levels[-2::-1], strict=True):
+        gradient, to_own = _composed_backward(smaller.triangles, level, gradient)
+        to_parts = merged_backward(smaller.parts, level.tiles, _joined(to_own, to_parts)).flatten(0, 1)
+    return rotations_backward(levels[0].tiles, _joined(gradient.flip(-1), to_parts))
 
 
-def _step(halves: Tensor, tiles: Tensor, merge: Merge) -> Step:
-    half = halves.shape[-1]
-    product = torch.cat([torch.bmm(tiles[:, :, half:], halves[tiles.shape[0] :]), tiles[:, :, :half]], -1)
-    return Step(halves, tiles, product, merge)
-
-
-def _composed(step: Step) -> Tensor:
-    count, half = step.tiles.shape[0], step.halves.shape[-1]
-    return torch.cat([torch.bmm(step.halves[:count], step.product[:, :half]), step.product[:, half:]], 1)
-
-
-def _composed_backward(step: Step, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient of `_composed` for the halves and for the tiles."""
-    first, second = step.halves.chunk(2)
+def _composed(halves: Tensor, tiles: Tensor) -> Tensor:
+    """T(I1) X T(I2), where the first of the `halves` are the T(I1)."""
+    first, second = halves.chunk(2)
     half = first.shape[-1]
-    to_first = torch.bmm(gradient[:, :half], step.product[:, :half].mT)
+    product = torch.cat([torch.bmm(tiles[:, :, half:], second), tiles[:, :, :half]], -1)
+    return torch.cat([torch.bmm(first, product[:, :half]), product[:, half:]], 1)
+
+
+def _composed_backward(halves: Tensor, level: Level, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of `_composed` for the halves and for the tiles."""
+    first, second = halves.chunk(2)
+    half, tiles = first.shape[-1], level.own
+    # The upper rows of X T(I2) are what the first half has turned into those of the result.
+    upper = torch.bmm(first.mT, level.triangles[:, :half])
+    to_first = torch.bmm(gradient[:, :half], upper.mT)
     to_product = torch.cat([torch.bmm(first.mT, gradient[:, :half]), gradient[:, half:]], 1)
-    to_second = torch.bmm(step.tiles[:, :, half:].mT, to_product[:, :, :half])
+    to_second = torch.bmm(tiles[:, :, half:].mT, to_product[:, :, :half])
     to_tiles = torch.cat([to_product[:, :, half:], torch.bmm(to_product[:, :, :half], second.mT)], -1)
     return torch.cat([to_first, to_second]), to_tiles
+
+
+def _joined(first: Tensor, others: Tensor) -> Tensor:
+    """One stack of two, in the memory order of the second."""
+    # As (rows, columns, tiles) if the index is the fastest, so that nothing is transposed but the few first ones.
+    if others.shape[0] > 1 and others.stride(0) == 1:
+        return torch.cat([first.permute(1, 2, 0), others.permute(1, 2, 0)], -1).permute(2, 0, 1)
+    return torch.cat([first, others])

@@ -11,30 +11,37 @@ from torch import Tensor
 
 from orthoscope.linalg.givens.order import Order, tile_order
 from orthoscope.linalg.givens.products import angle_slots, slots_at
-from orthoscope.linalg.givens.tiles import tile_merges, tile_merges_backward
-from orthoscope.linalg.givens.triangles import triangles_backward, triangles_of
+from orthoscope.linalg.givens.tiles import tile_levels, tile_levels_backward
+from orthoscope.linalg.givens.triangles import Level, triangle_levels, triangle_levels_backward
 
 
-def rotation_gradient(angles: Tensor, frame: Tensor, gradient: Tensor, order: Order) -> Tensor:
-    """The gradient `(batch, count)` for the angles, given the frame they make and the gradient for it."""
+def rotation_gradient(
+    angles: Tensor, frame: Tensor, gradient: Tensor, order: Order, levels: list[Level] | None = None
+) -> Tensor:
+    """The gradient `(batch, count)` for the angles, given the frame they make and the gradient for it.
+
+    Triangles are made anew if they are not given.
+    """
     slots = angle_slots(angles)
     to_slots = torch.zeros_like(slots)
     states = [_row_blocks(matrix, order) for matrix in (frame, gradient)]
-    in_blocks = triangles_of(slots_at(slots, order.triangles), order.size)
-    triangles = in_blocks.last.unflatten(0, (order.pivot_blocks, -1))
+    levels = levels or triangle_levels(slots_at(slots, order.triangles), order.size)
+    triangles = levels[-1].triangles.unflatten(0, (order.pivot_blocks, -1))
     to_triangles = torch.empty_like(triangles)
     for chunk in order.chunks:
-        merges = tile_merges(slots_at(slots, chunk.places), order.size)
-        tiles = merges[-1].tiles.unflatten(0, (len(chunk.blocks), -1))
+        parts = tile_levels(slots_at(slots, chunk.places), order.size)
+        tiles = parts[-1].unflatten(0, (len(chunk.blocks), -1))
         to_tiles = torch.empty_like(tiles)
         for (pivot, other), tile, to_tile in zip(chunk.blocks, tiles, to_tiles, strict=True):
             if other == pivot + 1:
                 _undo_triangle(states, pivot, triangles[pivot], to_triangles[pivot])
             _undo_tile(states, pivot, other, tile, to_tile)
-        _put(to_slots, chunk.places, tile_merges_backward(merges, to_tiles.flatten(0, 1)))
+        _put(to_slots, chunk.places, tile_levels_backward(parts, to_tiles.flatten(0, 1)))
     if order.pivot_blocks == order.row_blocks:
-        _undo_triangle(states, order.pivot_blocks - 1, triangles[-1], to_triangles[-1])
-    _put(to_slots, order.triangles, triangles_backward(in_blocks, to_triangles.flatten(0, 1)))
+        # Before the last block comes the identity, with its rows from last to first.
+        rows = _from_pivot(states[1][-1], order.row_blocks - 1)
+        to_triangles[-1] = torch.nn.functional.pad(rows, (0, order.size - rows.shape[-1])).flip(-1)
+    _put(to_slots, order.triangles, triangle_levels_backward(levels, to_triangles.flatten(0, 1)))
     return to_slots[:-1].mT
 
 
@@ -43,9 +50,9 @@ def panel_undone(angles: Tensor, matrix: Tensor, pivots: int) -> Tensor:
     order = tile_order(matrix.shape[-2], pivots, angles.shape[0], angles.device)
     assert order.pivot_blocks == 1, f"{pivots} pivots are more than a block of {order.size}"
     slots, blocks = angle_slots(angles), _row_blocks(matrix, order)
-    blocks[0] = triangles_of(slots_at(slots, order.triangles), order.size).last.mT @ blocks[0]
+    blocks[0] = triangle_levels(slots_at(slots, order.triangles), order.size)[-1].triangles.mT @ blocks[0]
     for chunk in order.chunks:
-        tiles = tile_merges(slots_at(slots, chunk.places), order.size)[-1].tiles.unflatten(0, (len(chunk.blocks), -1))
+        tiles = tile_levels(slots_at(slots, chunk.places), order.size)[-1].unflatten(0, (len(chunk.blocks), -1))
         for (_, other), tile in zip(chunk.blocks, tiles, strict=True):
             blocks[0], blocks[other] = _before(tile, blocks[0], blocks[other]).split(order.size, 1)
     blocks[0] = blocks[0].flip(1)

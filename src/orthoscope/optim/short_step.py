@@ -1,0 +1,62 @@
+"""A short step of gradient descent along the Stiefel manifold in three products instead of four."""
+
+import torch
+from torch import Tensor
+
+from orthoscope.linalg.products import add_product_, plus_adjoint, skew_part
+
+# Rows for every column from which on products of columns x columns are cheap beside those with the frame.
+_TALL = 3
+
+
+def short_step(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> Tensor | None:
+    r"""The frame after a step $-\eta\xi$, $\xi = G - XS$, `overlap` $X^\mathsf{H}G = S + \Omega$; None if it is long.
+
+    $S$ and $\Omega$ are the Hermitian and the skew part. Projection, move and retraction are one, in coordinates of the
+    frame. For a square frame, where $\xi = X\Omega$, and for one at least three times as tall as wide,
+
+    $$ X \leftarrow X(I - \eta\Omega + \tfrac12\eta^2\Omega^2), \qquad
+       X \leftarrow X(I + \eta S - \tfrac12E + C) - \eta G, $$
+    $$ E = \eta^2\xi^\mathsf{H}\xi = \eta^2\bigl(G^\mathsf{H}G - \tfrac12(B + B^\mathsf{H})\bigr), \quad
+       B = S(S + 2\Omega), \qquad C = \tfrac14\eta(\Omega E - E\Omega) $$
+
+    Both agree with the polar retraction to second order. They leave $X^\mathsf{H}X - I = \tfrac14(\eta\Omega)^4$, or
+    $\eta(\Omega C - C\Omega) + (\tfrac12E - C)^2$. With $r$ the largest length of a row, no entry of these exceeds
+
+    $$ \tfrac14\,r(\eta^2\Omega^2)^2, \qquad 2\,r(\eta\Omega)\,r(C) + r(\tfrac12E - C)^2, $$
+
+    and a step for which that is more than half a rounding is long. An excess that $X$ had before stays.
+    """
+    rows, columns = x.shape[-2:]
+    if rows != columns and rows < _TALL * columns:
+        return None
+    skew = skew_part(overlap).mul_(rate)
+    limit = torch.finfo(x.dtype).eps / 2
+    if rows == columns:
+        # A diagonal entry of Ω² is the square of a row: too long for certain, before a product is spent on it.
+        if not _largest_row(skew) ** 4 / 4 <= limit:
+            return None
+        square = skew @ skew
+        if not _largest_row(square) ** 2 / 4 <= limit:
+            return None
+        return add_product_(x.clone(), x, square.mul_(0.5).sub_(skew))
+    return _tall_step(x, gradient, overlap, skew, rate, limit)
+
+
+def _tall_step(x: Tensor, gradient: Tensor, overlap: Tensor, skew: Tensor, rate: float, limit: float) -> Tensor | None:
+    """The second form, with `skew` ηΩ."""
+    hermitian = plus_adjoint(overlap).mul_(rate / 2)
+    excess = (gradient.mH @ gradient).mul_(rate**2)
+    excess.sub_(plus_adjoint(hermitian @ (hermitian + 2 * skew)), alpha=0.5)
+    turned = skew @ excess
+    correction = plus_adjoint(turned).mul_(0.25)  # (ΩE)ᴴ = -EΩ
+    remainder = torch.sub(correction, excess, alpha=0.5)
+    left = 2 * _largest_row(skew) * _largest_row(correction) + _largest_row(remainder) ** 2
+    if not left <= limit:
+        return None
+    return add_product_(torch.sub(x, gradient, alpha=rate), x, hermitian.add_(remainder))
+
+
+def _largest_row(matrix: Tensor) -> float:
+    """Over the batch too; nan if there is one."""
+    return float(torch.linalg.vector_norm(matrix, dim=-1).max()) if matrix.numel() else 0.0

@@ -1,0 +1,96 @@
+"""The three-product step against the polar retraction in float64: orthonormal, of second order, refused when long."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from optim.optimizers import gaussian, on_stiefel, walk
+from orthoscope.linalg import haar, orthonormality_error, polar_factor
+from orthoscope.manifolds import Stiefel
+from orthoscope.optim import RiemannianSGD
+from orthoscope.optim.short_step import short_step
+
+SHAPES = [(6, 6), (1, 1), (3, 1), (12, 4), (40, 5), (2, 5, 5), (3, 9, 2)]
+TYPES = [torch.float64, torch.complex128]
+
+
+def frame_and_gradient(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return polar_factor(gaussian(*shape, dtype=dtype)), gaussian(*shape, seed=1, dtype=dtype) / shape[-2] ** 0.5
+
+
+def stepped(x: Tensor, gradient: Tensor, rate: float) -> Tensor | None:
+    return short_step(x, gradient, x.mH @ gradient, rate)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_short_step_is_the_polar_retraction_to_second_order(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    x, gradient = frame_and_gradient(shape, dtype)
+    tangent = Stiefel().riemannian_gradient(x, gradient)
+    rate = 2e-5
+    new = stepped(x, gradient, rate)
+    assert new is not None
+    length = rate * torch.linalg.matrix_norm(tangent).max()
+    assert (new - polar_factor(x - rate * tangent)).abs().max() < length**3 + 1e-15
+    # A first-order retraction, and the step back, would be told apart.
+    if length > 1e-8:
+        assert (new - polar_factor(x + rate * tangent)).abs().max() > 1e-2 * rate
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (256, 64), (256, 8)], ids=str)
+def test_what_is_left_of_the_excess_is_within_the_bound_and_longer_steps_are_refused(shape: tuple[int, int]) -> None:
+    """The float32 limit is large enough to be seen in float64."""
+    x = haar(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    gradient = gaussian(*shape, seed=1)
+    taken: list[float] = []
+    for rate in torch.logspace(-6, 0, 60, dtype=torch.float64).tolist():
+        overlap = (x.mT @ gradient).float()
+        if short_step(x.float(), gradient.float(), overlap, rate) is None:
+            continue
+        # The same formula without its limit: a type whose rounding is that of float32 but that computes in float64.
+        taken.append(float(orthonormality_error(unlimited(x, gradient, rate))))
+    assert len(taken) > 10
+    assert max(taken) <= torch.finfo(torch.float32).eps / 2 + 1e-12
+    assert max(taken) > 1e-3 * torch.finfo(torch.float32).eps, "the bound must not refuse everything that is felt"
+    assert stepped(x.float(), gradient.float(), 1.0) is None
+
+
+def unlimited(x: Tensor, gradient: Tensor, rate: float) -> Tensor:
+    """The docstring's formulas, term by term."""
+    overlap = x.mT @ gradient
+    s, omega = (overlap + overlap.mT) / 2, (overlap - overlap.mT) / 2
+    identity = torch.eye(x.shape[-1], dtype=x.dtype)
+    if x.shape[-2] == x.shape[-1]:
+        return x @ (identity - rate * omega + rate**2 * omega @ omega / 2)
+    xi = gradient - x @ s
+    excess = rate**2 * xi.mT @ xi
+    correction = rate * (omega @ excess - excess @ omega) / 4
+    return x @ (identity + rate * s - excess / 2 + correction) - rate * gradient
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_it_is_the_formula_of_its_docstring(shape: tuple[int, ...]) -> None:
+    x, gradient = frame_and_gradient(shape, torch.float64)
+    new = stepped(x, gradient, 1e-5)
+    assert new is not None
+    torch.testing.assert_close(new, unlimited(x, gradient, 1e-5), rtol=0, atol=1e-15)
+
+
+def test_shapes_between_square_and_tall_and_nan_are_left_to_the_usual_step() -> None:
+    x, gradient = frame_and_gradient((8, 5), torch.float64)
+    assert stepped(x, gradient, 1e-6) is None
+    x, gradient = frame_and_gradient((8, 8), torch.float64)
+    gradient[0, 0] = torch.nan
+    assert stepped(x, gradient, 1e-6) is None
+
+
+@pytest.mark.parametrize("shape", [(24, 24), (60, 12), (12, 60)], ids=str)
+def test_short_and_usual_steps_follow_the_same_path_and_neither_drifts(shape: tuple[int, int]) -> None:
+    """Momentum that is forgotten at once is no momentum, but takes the usual step."""
+    start = haar(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    short, usual = nn.Parameter(start.float()), nn.Parameter(start.clone())
+    walk(RiemannianSGD(on_stiefel([short]), lr=1e-4), 2000)
+    walk(RiemannianSGD(on_stiefel([usual]), lr=1e-4, momentum=1e-30), 2000)
+    assert orthonormality_error(short.detach()) < 1e-6
+    assert (short.double() - usual).abs().max() < 1e-5
+    assert (usual - start).abs().max() > 1e-2
