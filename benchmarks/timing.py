@@ -31,7 +31,8 @@ def alternating(
     times: dict[str, list[float]] = {name: [] for name in candidates}
     spent = dict.fromkeys(candidates, 0.0)
     for turn in range(warm_up + rounds):
-        for name, call in candidates.items():
+        # Every other round the other way, so that nobody always follows the same neighbour.
+        for name, call in list(candidates.items())[:: -1 if turn % 2 else 1]:
             if spent[name] > patience:
                 continue
             before = _begin_peak() if turn == 0 else None

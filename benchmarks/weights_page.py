@@ -33,6 +33,22 @@ PENALTY_TARGETS = [
     ("DSO", "published DSO", "512x512x3x3", 20),
     ("SRIP", "published SRIP", "512x512x3x3", 100),
 ]
+# What is promised of our own numbers: table, method, where, column, and the most it may be.
+LIMITS = [
+    ("maps", "cayley", "1024 x 1024", "products", 5),
+    ("maps", "cayley", "2048 x 2048", "products", 5),
+    ("maps", "givens", "1024 x 1024", "products", 25),
+    ("maps", "givens", "2048 x 2048", "milliseconds", 1500),
+    ("maps", "exponential", "512 x 512", "error", 3e-6),
+    ("maps", "exponential", "1024 x 1024", "error", 3e-6),
+    ("maps", "exponential", "2048 x 2048", "error", 3e-6),
+    *(("maps", name, "1024 x 1024", "error", 1e-5) for name in ("householder", "cayley", "givens")),
+    *(
+        ("steps", name, "12 of 512x512, 4 of 2048x512, 2 of 1024x1024", "error", 1e-6)
+        for name in ("RiemannianSGD", "RiemannianSGD, momentum", "RiemannianAdam", "Landing")
+    ),
+    *(("penalties", name, "512x512x3x3", "error", 1e-6) for name in ("DSO", "SRIP")),
+]
 Table = list[list[str]]
 Numbers = dict[str, Any]
 
@@ -49,6 +65,7 @@ def page(numbers: Numbers) -> str:
         f"{about}; {numbers['seconds']:.0f} s in all.",
         "## What is promised, and what was seen",
         markdown(promises(numbers)),
+        markdown(limits(numbers)),
         "## Producing a weight, forward and backward",
         *[section(*shape, list(rows)) for shape, rows in groupby(numbers["maps"], lambda r: (r["rows"], r["columns"]))],
         "## One step on the Stiefel manifold",
@@ -94,6 +111,20 @@ def promises(numbers: Numbers) -> Table:
         here = [row for row in numbers["penalties"] if row["kernel"] == kernel]
         lines.append(_promise(here, ours, peer, kernel, least))
     return lines
+
+
+def limits(numbers: Numbers) -> Table:
+    """Every limit with what was seen; one that was missed says so."""
+    lines = [["ours", "where", "column", "at most", "seen"]]
+    for table, ours, where, column, most in LIMITS:
+        (row,) = [r for r in numbers[table] if r["method"] == f"orthoscope {ours}" and _where(r) == where]
+        seen = row[column]
+        lines.append([ours, where, column, f"{most:g}", f"{seen:.3g}" + ("" if seen <= most else ", missed")])
+    return lines
+
+
+def _where(row: Numbers) -> str:
+    return f"{row['rows']} x {row['columns']}" if "rows" in row else row.get("matrices") or row["kernel"]
 
 
 def _promise(rows: list[Numbers], ours: str, peer: str, where: str, least: float) -> list[str]:

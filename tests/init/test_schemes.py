@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from orthoscope.init import SCHEMES, initialise_
+from orthoscope.init import SCHEMES, initialise_, lsuv_
 from orthoscope.init.weights import fans, fill_, weight_blocks
+from orthoscope.layers import low_rank_update, orthogonal
 from orthoscope.linalg import weight_matrix
 
 # Orthogonality in float32: the measured error is about 2 eps·√(rows).
@@ -182,6 +183,30 @@ def test_a_parametrized_weight_is_set_through_its_parametrization() -> None:
     layer = nn.utils.parametrize.register_parametrization(nn.Linear(5, 4), "weight", Double())
     initialise_(layer, "orthogonal", generator=seeded(0))
     assert (layer.weight @ layer.weight.mT - torch.eye(4)).abs().max() < ROUNDING
+
+
+@pytest.mark.parametrize("last", ["orthogonal", "low rank"])
+def test_a_layer_that_refuses_is_named_before_any_is_changed(last: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    orthogonal(model[1], start="haar") if last == "orthogonal" else low_rank_update(model[1], rank=1)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    with pytest.raises(ValueError, match=r"layer '1' is parametrized and refuses scheme 'he', gain 1, so no layer was"):
+        initialise_(model, "he")
+    with pytest.raises(ValueError, match=r"layer '1' is parametrized and refuses a multiple of its weight"):
+        lsuv_(model, torch.randn(8, 4))
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_an_orthogonal_layer_is_drawn_by_the_orthogonal_scheme_as_a_plain_one() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    initialise_(model, "orthogonal", generator=seeded(1))
+    drawn = [layer.weight.detach().clone() for layer in model]
+    orthogonal(model[1], start="haar")
+    initialise_(model, "orthogonal", generator=seeded(1))
+    for layer, weight in zip(model, drawn, strict=True):
+        assert (layer.weight - weight).abs().max() < ROUNDING
+    with pytest.raises(ValueError, match=r"refuses scheme 'orthogonal', gain 2"):
+        initialise_(model, "orthogonal", gain=2.0)
 
 
 def test_a_scheme_of_ones_own_is_a_function() -> None:

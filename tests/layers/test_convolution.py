@@ -118,6 +118,24 @@ def test_state_copy_and_pickle_keep_the_kernel() -> None:
         assert distance_from_isometry(twin, (4, 4)) < 1e-12
 
 
+def test_a_convolution_that_shares_its_weight_leaves_it_to_the_other() -> None:
+    for kind in ("block", "delta"):
+        conv, other = circular(4, 4, 3), circular(4, 4, 3)
+        other.weight = conv.weight
+        before = conv.weight.detach().clone()
+        orthogonal(conv, kind)
+        assert torch.equal(other.weight, before)
+
+
+@pytest.mark.parametrize("kind", ["block", "delta"])
+def test_coordinates_of_another_map_are_refused_also_when_not_strict(kind: str) -> None:
+    conv = orthogonal(circular(4, 4, 3), kind, "cayley")
+    before = conv.weight.detach().clone()
+    with pytest.raises(RuntimeError, match="weight: the checkpoint has coordinates of map 'exponential' and this"):
+        conv.load_state_dict(orthogonal(circular(4, 4, 3), kind, "exponential", seed=1).state_dict(), strict=False)
+    assert torch.equal(conv.weight, before)
+
+
 def test_half_precision_storage_is_computed_in_float32() -> None:
     conv = orthogonal(circular(4, 4, 3, dtype=torch.float32)).bfloat16()
     assert conv.weight.dtype is torch.bfloat16
@@ -171,10 +189,29 @@ def test_replacing_the_weight_is_said_aloud() -> None:
         (nn.Conv2d(3, 3, 3, stride=2, dilation=2), {}, r"stride \(2, 2\) with dilation \(2, 2\) is not supported"),
         (nn.Conv2d(3, 3, 1, stride=2), {}, r"\(1, 1\) taps with stride \(2, 2\) passes over pixels"),
         (nn.Conv2d(3, 3, 3, groups=3), {}, "one channel a group"),
+        (
+            nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect"),
+            {},
+            "'reflect' repeats .* choose 'circular' or 'zeros'",
+        ),
+        (nn.Conv2d(3, 3, 3, padding=1, padding_mode="replicate"), {}, "'replicate' repeats pixels"),
         (nn.LazyConv2d(3, 3), {}, "no shape yet"),
         (nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 3, 3)), {}, "already parametrized"),
     ],
-    ids=["linear", "transposed", "kind", "map", "start", "dilation", "skipping", "depthwise", "lazy", "twice"],
+    ids=[
+        "linear",
+        "transposed",
+        "kind",
+        "map",
+        "start",
+        "dilation",
+        "skipping",
+        "depthwise",
+        "reflect",
+        "replicate",
+        "lazy",
+        "twice",
+    ],
 )
 def test_what_cannot_be_orthogonal_is_refused(conv: nn.Module, options: dict[str, str], message: str) -> None:
     with pytest.raises(Exception, match=message):  # ours, or the type checker's while tests run

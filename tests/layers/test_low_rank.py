@@ -1,6 +1,8 @@
 """Low-rank updates: the function is unchanged at the start, only the update trains, and it can be merged."""
 
 import copy
+import pickle
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -105,6 +107,38 @@ def test_a_copy_and_a_checkpoint_keep_the_update() -> None:
     assert torch.equal(copy.deepcopy(layer).weight, layer.weight)
 
 
+@pytest.mark.parametrize(
+    "road", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))], ids=["copy", "pickle"]
+)
+def test_a_copy_can_be_merged_and_the_original_stays(road: Callable[[nn.Linear], nn.Linear]) -> None:
+    layer = trained(low_rank_update(linear(), rank=2, generator=seeded()))
+    weight, duplicate = layer.weight.detach().clone(), road(layer)
+    parametrize.remove_parametrizations(duplicate, "weight")
+    assert type(duplicate) is nn.Linear
+    assert torch.equal(duplicate.weight, weight)
+    assert torch.equal(layer.weight, weight)
+    trained(layer)
+    assert not torch.equal(layer.weight, weight)
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["strict", "lax"])
+def test_a_checkpoint_of_the_plain_weight_is_the_frozen_one(strict: bool) -> None:
+    layer = trained(low_rank_update(linear(), rank=2, generator=seeded()))
+    plain = nn.Linear(7, 5)
+    nn.Sequential(layer).load_state_dict(nn.Sequential(plain).state_dict(), strict=strict)
+    assert torch.equal(layer.weight, plain.weight)
+    assert torch.equal(layer.bias, plain.bias)
+    trained(layer)
+    assert torch.equal(layer.parametrizations["weight"].original, plain.weight)  # type: ignore[index, union-attr]
+    assert not torch.equal(layer.weight, plain.weight)
+
+
+@pytest.mark.parametrize("scale", [torch.nan, torch.inf, 0.0], ids=repr)
+def test_a_scale_that_cannot_train_is_refused(scale: float) -> None:
+    with pytest.raises(ValueError, match=r"scale=.* give a finite number other than 0"):
+        low_rank_update(linear(), rank=1, scale=scale)
+
+
 def test_a_generator_decides_the_update_and_the_global_one_is_untouched() -> None:
     layers = [linear() for _ in range(3)]
     before = torch.get_rng_state()
@@ -143,7 +177,7 @@ def test_an_impossible_rank_is_refused_and_the_layer_left_alone(rank: int) -> No
 def test_what_cannot_be_updated_is_named() -> None:
     with pytest.raises(ValueError, match=r"already parametrized"):
         low_rank_update(low_rank_update(linear(), rank=1), rank=1)
-    with pytest.raises(ValueError, match=r"Linear has no parameter 'weights': it has weight, bias"):
+    with pytest.raises(ValueError, match=r"Linear has no parameter or buffer 'weights': it has weight, bias"):
         low_rank_update(linear(), "weights", rank=1)
     with pytest.raises(ValueError, match=r"only a matrix .* choose the weight of a linear layer"):
         low_rank_update(nn.Conv2d(2, 3, 3), rank=1)

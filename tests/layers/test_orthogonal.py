@@ -1,5 +1,10 @@
 """The function itself: which map it chooses, what it refuses, and what it leaves as it was."""
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -18,6 +23,7 @@ from layers.maps import (
     seeded,
 )
 from orthoscope.layers import orthogonal
+from orthoscope.linalg import cayley_frame, polar_factor
 
 
 @pytest.mark.parametrize(
@@ -47,6 +53,12 @@ def test_a_partial_family_chooses_its_map() -> None:
     layer = linear("auto", (5, 5), num_rotations=7, start="haar")
     assert parametrization_of(layer).map == "givens"
     assert "num_rotations=7" in repr(layer)
+
+
+def test_a_layer_prints_its_matrices_out_by_in() -> None:
+    assert "4 x 6" in repr(linear("cayley", (4, 6)))
+    assert "6 x 4" in repr(linear("cayley", (6, 4)))
+    assert "2 x 3 x 36" in repr(orthogonal(nn.Conv2d(8, 6, 3, groups=2), start="haar"))
 
 
 # One sentence each, and the module is as it was.
@@ -105,8 +117,40 @@ def test_weights_that_cannot_be_orthonormal_are_refused() -> None:
         orthogonal(nn.LazyLinear(3))
     module = nn.Module()
     module.weight = nn.Parameter(torch.zeros(0, 3))
-    with pytest.raises(ValueError, match=r"'weight' has shape \(0, 3\)"):
+    with pytest.raises(ValueError, match=r"'weight' is empty, of shape \(0, 3\)"):
         orthogonal(module)
+
+
+def test_a_container_points_to_the_layers_inside() -> None:
+    with pytest.raises(ValueError, match=r"Sequential has no .*'weight': call it on a layer inside, such as '0.1', by"):
+        orthogonal(nn.Sequential(nn.Sequential(nn.ReLU(), nn.Linear(4, 4))))
+    with pytest.raises(ValueError, match=r"ReLU has no parameter .*: it has none of its own, and no layer inside has"):
+        orthogonal(nn.ReLU())
+
+
+def test_mistyped_arguments_are_named_and_warnings_point_to_the_caller() -> None:
+    """In a process of its own: while tests run, arguments of a wrong type do not get as far as our own checks."""
+    script = Path(__file__).with_name("mistyped.py")
+    finished = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    said = finished.stdout.splitlines()
+    for line, expected in zip(said, MISTYPED, strict=True):
+        assert re.search(expected, line), line
+
+
+MISTYPED = [
+    r"TypeError: num_reflections=2.5 counts factors: give a whole number",
+    r"TypeError: generator=0 is no torch.Generator: use torch.Generator\(\).manual_seed\(seed\), or None",
+    r"TypeError: expected the nn.Module that owns the weight, got Tensor: pass that layer",
+    r"TypeError: expected the nn.Module that owns the weight, got list: pass that layer",
+    r"TypeError: expected the nn.Module that owns the weight, got Tensor: pass that layer",
+    r"TypeError: generator=0 is no torch.Generator",
+    r"TypeError: a penalty is for the weights of an nn.Module, got list",
+    r"ValueError: a penalty needs a matrix \(out, in\), got shape \(4,\)",
+    r"TypeError: this layer holds tensors, got ndarray: use torch.as_tensor\(weight\)",
+    r"warned in mistyped.py: .*start='nearest' does so silently",
+    r"warned in mistyped.py: .*start='haar' does so silently",
+]
 
 
 @pytest.mark.parametrize("map", sorted(set(MAPS) - set(COMPLEX_MAPS)))
@@ -151,5 +195,22 @@ def test_the_initialisers_reach_an_orthogonal_layer() -> None:
     initialise_(layer, "orthogonal", generator=seeded(8))
     assert not close(layer.weight, orthonormal((6, 4)), slack=1e3)
     assert error(layer.weight) < rounding(torch.float32)
-    with pytest.raises(ValueError, match="orthonormal weights only"):
+    with pytest.raises(ValueError, match="is parametrized and refuses scheme 'he'"):
         initialise_(layer, "he")
+
+
+def test_a_weight_whose_coordinates_float32_cannot_hold_is_refused_not_changed() -> None:
+    """A frame that grows Cayley's generator by the square root of two with every column."""
+    skew = torch.zeros(1, 1, dtype=torch.float64)
+    while len(skew) < 48:
+        system = torch.eye(len(skew), dtype=torch.float64) - skew / 2
+        column = system @ (1.999 * torch.linalg.svd(system).Vh[0])
+        skew = torch.cat([torch.cat([torch.zeros(1, 1), -column[None]], 1), torch.cat([column[:, None], skew], 1)])
+    frame = polar_factor(cayley_frame(skew.tril(-1)))
+    layer = nn.Linear(48, 48)
+    with torch.no_grad():
+        layer.weight.copy_(frame)
+    with pytest.raises(ValueError, match=r"too large for torch.float32, .*choose 'householder' or 'exponential'"):
+        orthogonal(layer, map="cayley", start="keep")
+    kept = orthogonal(layer, map="householder", start="keep")
+    assert (kept.weight.double() - frame).abs().max() < 1e-5

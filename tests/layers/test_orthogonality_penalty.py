@@ -297,3 +297,9 @@ def test_gradient_of_the_operator_form_is_right() -> None:
     kernel = torch.randn(3, 2, 2, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(of_kernel, (kernel,))
     assert torch.autograd.gradgradcheck(of_kernel, (kernel,))
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")], ids=repr)
+def test_a_weight_that_does_not_pull_is_refused(weight: float) -> None:
+    with pytest.raises(ValueError, match=r"weight=.* give a finite number from 0 up"):
+        OrthogonalityPenalty(nn.Linear(3, 3), weight=weight)

@@ -149,6 +149,27 @@ def test_a_checkpoint_in_bfloat16_loads_as_the_nearest_orthonormal_weight(map: s
 
 
 @every_map
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+def test_numbers_rounded_to_half_precision_load_from_a_tensor_of_full_precision(map: str, dtype: torch.dtype) -> None:
+    layer = linear(map, (7, 4))
+    weight = orthonormal((7, 4), seed=1)
+    layer.load_state_dict({"weight": weight.to(dtype).float(), "bias": torch.zeros(7)})
+    assert error(layer.weight) < rounding(torch.float32)
+    torch.testing.assert_close(layer.weight.detach(), weight, atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize("key", ["weight", "parametrizations.weight.0.exponential_anchor"])
+def test_a_checkpoint_in_float32_is_held_to_the_precision_of_float32(key: str) -> None:
+    """Half a percent off is what bfloat16 does to a weight; in float32 it is a damaged one."""
+    layer = linear("exponential", (7, 4))
+    state = {"bias": torch.zeros(7)} if key == "weight" else layer.state_dict()
+    state[key] = 1.006 * orthonormal((7, 4), seed=1)
+    with pytest.raises(RuntimeError, match=r"weight: .*max \|W'W - I\| .* 0.012"):
+        layer.load_state_dict(state)
+    assert error(layer.weight) < rounding(torch.float32)
+
+
+@every_map
 def test_a_checkpoint_that_is_not_orthonormal_is_refused_by_name(map: str) -> None:
     model = orthogonal_model(map)
     before = model[0].weight.detach().clone()

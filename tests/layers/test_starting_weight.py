@@ -93,7 +93,7 @@ def test_almost_orthonormal_weights_are_kept_within_the_stated_tolerance() -> No
 @pytest.mark.parametrize("size", [1, 4, 5])
 def test_the_determinant_is_chosen_said_and_never_left(map: str, determinant: int, size: int) -> None:
     for seed in range(4):
-        layer = linear(map, (size, size), seed=seed, determinant=determinant)
+        layer = linear(map, (size, size), seed=seed, determinant=determinant, start="nearest")
         assert parametrization_of(layer).determinants.item() == determinant
         assert f"determinant={determinant:+d}" in repr(layer)
         if size > 1:
@@ -101,6 +101,20 @@ def test_the_determinant_is_chosen_said_and_never_left(map: str, determinant: in
         assert abs(torch.linalg.det(layer.weight.detach()).item() - determinant) < 1e-5
         difference = layer.weight.detach().abs() - orthonormal((size, size), seed=seed).abs()
         assert size > 1 or difference.abs().max() < rounding(torch.float32), "only a column was turned round"
+
+
+@every_map
+def test_another_determinant_than_the_weight_has_is_said_aloud(map: str) -> None:
+    found = int(torch.linalg.det(orthonormal((4, 4))).round())
+    with pytest.warns(UserWarning, match=rf"got determinant={-found} by turning a column.*start='nearest' does so sil"):
+        linear(map, (4, 4), determinant=-found)
+    assert close(linear(map, (4, 4), determinant=found).weight, orthonormal((4, 4))), "the one it has: no warning"
+
+
+def test_a_start_at_random_takes_any_weight() -> None:
+    layer = plain(6, 4)
+    layer.weight.data.fill_(torch.nan)
+    assert error(orthogonal(layer, start="haar", generator=seeded()).weight) < rounding(torch.float32)
 
 
 @every_map
@@ -123,7 +137,7 @@ def test_gradient_descent_reaches_the_whole_component_and_only_it(map: str, dete
     target = orthonormal((4, 4), torch.float64, seed=7)
     target[:, 0] *= determinant * torch.linalg.det(target).sign()
     for component in (1, -1):
-        layer = linear(map, (4, 4), torch.float64, seed=3, determinant=component)
+        layer = linear(map, (4, 4), torch.float64, seed=3, determinant=component, start="nearest")
         coordinates = coordinates_of(layer)
 
         def distance() -> Tensor:

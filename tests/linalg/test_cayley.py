@@ -269,3 +269,11 @@ def test_wide_matrices_are_refused() -> None:
     for function in (cayley_frame, cayley_coordinates):
         with pytest.raises(ValueError, match=r"at least as many rows as columns, got shape \(2, 3\)"):
             function(torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("length", [1.0, 100.0, 1000.0])
+def test_tall_float32_frames_are_orthonormal_however_long_the_generator(length: float) -> None:
+    generator = torch.zeros(256, 64)
+    direction = torch.outer(gaussian(192, dtype=torch.float32), gaussian(64, dtype=torch.float32, seed=1))
+    generator[64:] = length * direction / direction.norm()
+    assert orthonormality_error(cayley_frame(generator)) < 3e-6

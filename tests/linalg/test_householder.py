@@ -76,6 +76,26 @@ def test_float32_frames_are_orthonormal_to_rounding_at_every_length_of_the_vecto
     assert orthonormality_error(frame) < 3e-6
 
 
+@pytest.mark.parametrize("size", [32, 128])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 100.0])
+def test_small_float32_frames_are_orthonormal_to_rounding_also_for_parallel_vectors(size: int, scale: float) -> None:
+    vectors = gaussian(8, size, size, scale=scale, dtype=torch.float32)
+    assert orthonormality_error(householder_frame(vectors, size)).max() < 3e-6
+    parallel = vectors[..., :1] + 1e-3 * vectors
+    assert orthonormality_error(householder_frame(parallel, size)).max() < 3e-6
+
+
+def test_the_frame_of_a_matrix_with_growing_pivots_is_kept() -> None:
+    """Wilkinson's: -1 below the diagonal, ones on it and in the last column."""
+    matrix = torch.eye(128, dtype=torch.float64) - torch.ones(128, 128, dtype=torch.float64).tril(-1)
+    matrix[:, -1] = 1
+    frame = torch.linalg.qr(matrix).Q.float()
+    vectors, signs = householder_coordinates(frame)
+    again = householder_frame(vectors, 128) * signs
+    assert orthonormality_error(again) < 3e-6
+    assert (again - frame).abs().max() < 3e-6
+
+
 @pytest.mark.parametrize("spread", [1e-1, 1e-3, 1e-5])
 def test_nearly_parallel_reflections_are_no_less_orthonormal(spread: float) -> None:
     vectors = gaussian(512, 1, dtype=torch.float32) + spread * gaussian(512, 512, dtype=torch.float32)

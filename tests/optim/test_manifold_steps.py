@@ -99,6 +99,36 @@ def test_the_tube_of_landing_is_never_left() -> None:
     assert (after**2 - 1).abs().max().item() < 0.5
 
 
+SINGULAR_VALUES = {
+    "all 10": [10.0] * 16,
+    "one just too large": [1.6] + [1.0] * 15,
+    "one far too large": [5.5] + [1e-3] * 15,
+    "all tiny": [1e-4] * 16,
+    "none": [0.0] * 16,
+    "rank one": [3.0] + [0.0] * 15,
+    "squares overflow": [1e25] * 16,
+}
+
+
+@pytest.mark.parametrize("sigma", SINGULAR_VALUES.values(), ids=SINGULAR_VALUES.keys())
+def test_landing_comes_back_from_every_finite_weight(sigma: list[float]) -> None:
+    """A checkpoint loaded between two steps. Beside it in the chunk, a weight that lands as if alone."""
+    parameter, other, alone = (frame(24, 16, seed=seed, dtype=torch.float32) for seed in (1, 2, 2))
+    optimizer = Landing(on_stiefel([parameter, other]), lr=1e-3)
+    reference = Landing(on_stiefel([alone]), lr=1e-3)
+    for step in range(60):
+        if step == 1:
+            with torch.no_grad():
+                parameter.mul_(torch.tensor(sigma))
+        parameter.grad = gaussian(24, 16, seed=step, dtype=torch.float32)
+        other.grad = alone.grad = gaussian(24, 16, seed=-step, dtype=torch.float32)
+        optimizer.step()
+        reference.step()
+        assert bool(parameter.isfinite().all())
+    assert orthonormality_error(parameter.detach()).item() <= 1e-6
+    torch.testing.assert_close(other.detach(), alone.detach(), rtol=0, atol=1e-5)
+
+
 def test_adam_moves_an_entry_by_its_learning_rate() -> None:
     for shape in ((40, 10), (10, 40), (25, 25)):
         parameter = frame(*shape)
@@ -173,3 +203,18 @@ def test_a_learning_rate_may_be_a_tensor(case: Case) -> None:
     walk(case(on_stiefel([tensor]), lr=torch.tensor(case.lr, dtype=torch.float64)), 3)
     torch.testing.assert_close(number.detach(), tensor.detach(), rtol=0, atol=1e-14)
     assert (number.detach() - start).abs().max().item() > 1e-3
+
+
+def test_adam_rests_at_a_constrained_optimum_also_in_single_precision() -> None:
+    """There the gradient is normal, and what projection leaves of it is rounding."""
+    parameter = frame(32, 8, dtype=torch.float32)
+    start = parameter.detach().clone()
+    optimizer = RiemannianAdam(on_stiefel([parameter]), lr=1e-2)
+    for _ in range(200):
+        parameter.grad = parameter.detach().clone()
+        optimizer.step()
+    assert (parameter - start).abs().max() < 2e-2  # at full length it would be 0.1 and more
+    parameter.grad = parameter.detach() + gaussian(32, 8, dtype=torch.float32)
+    for _ in range(20):
+        optimizer.step()
+    assert (parameter - start).abs().max() > 5e-2

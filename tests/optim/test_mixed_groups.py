@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from optim.optimizers import CASES, Case, frame, gaussian, on_stiefel, walk
+from orthoscope.layers import orthogonal
 from orthoscope.linalg.polar import orthonormality_error
 from orthoscope.manifolds import Stiefel
 from orthoscope.optim import Landing, RiemannianAdam, RiemannianSGD, project_, stiefel_parameter_groups
@@ -171,11 +172,6 @@ def test_landing_refuses_what_cannot_land() -> None:
         Landing(on_stiefel([parameter])).step()
 
 
-def test_project_reads_a_batch_as_the_group_does() -> None:
-    batch = gaussian(2, 3, 5, 4)
-    assert orthonormality_error(project_(batch, batched=True)).max().item() < 1e-14
-
-
 @cases
 def test_sparse_gradients_are_refused(case: Case) -> None:
     parameter = frame(6, 3)
@@ -201,6 +197,53 @@ def test_options_without_meaning_are_refused() -> None:
         RiemannianAdam([plain(2)], eps=-1.0)
 
 
+@cases
+def test_groups_are_checked_as_the_optimizer_is(case: Case) -> None:
+    def build(**options: Any) -> torch.optim.Optimizer:
+        return case([{"params": [frame(4, 2)], **options}])
+
+    with pytest.raises(TypeError, match=r"lr must be a number, got '0.1': convert it with float\(\)"):
+        build(lr="0.1")
+    with pytest.raises(ValueError, match=r"lr must be at least 0, got -1"):
+        build(lr=-1.0)
+    for slip in ("manifolds", "Stiefel"):
+        with pytest.raises(ValueError, match=rf"has the key '{slip}', which nothing reads: write 'manifold'"):
+            build(**{slip: Stiefel()})
+    with pytest.raises(ValueError, match=r"has the key 'weight_decays', .* write 'weight_decay'"):
+        build(weight_decays=0.1)
+    for own in ("name", "initial_lr", "lr_scale", "max_momentum"):
+        assert build(**{own: 0.1}).param_groups[0][own] == 0.1
+
+
+@cases
+def test_one_hint_is_given_where_nothing_is_on_a_manifold(case: Case) -> None:
+    optimizer = case([plain(3)])
+    with pytest.warns(UserWarning, match=r"no group of this .* has a manifold.*stiefel_parameter_groups") as caught:
+        walk(optimizer, 3)
+    assert len(caught) == 1
+    walk(optimizer, 1)  # warnings are errors
+
+
+@cases
+def test_weights_off_the_manifold_are_called_by_their_names(case: Case) -> None:
+    model = Net()
+    optimizer = case(stiefel_parameter_groups(model, "body.*"))
+    model(torch.ones(2, 3, 4, 4)).sum().backward()
+    with pytest.raises(ValueError, match=r"^body\.0\.weight of shape \(8, 8\) "):
+        optimizer.step()
+    with pytest.raises(ValueError, match=r"^stem\.bias of shape \(8,\) is not a matrix"):
+        case([{"params": [("stem.bias", model.stem.bias)], "manifold": Stiefel()}])
+
+
+@cases
+def test_only_what_can_be_orthonormal_is_on_a_manifold(case: Case) -> None:
+    whole = nn.Parameter(torch.eye(3, dtype=torch.int64), requires_grad=False)
+    with pytest.raises(TypeError, match=r"\(3, 3\) is of type torch.int64, .* convert it with .float\(\)"):
+        case(on_stiefel([whole]))
+    with pytest.raises(ValueError, match=r"\(0, 3\) is empty: leave it off the manifold"):
+        case(on_stiefel([nn.Parameter(torch.zeros(0, 3))]))
+
+
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -224,8 +267,49 @@ def test_groups_of_a_model_hold_each_parameter_once() -> None:
     some, _ = stiefel_parameter_groups(model, include=["stem.*", "body.2.*"], manifold=Stiefel("canonical"))
     assert [p.shape for p in some["params"]] == [(8, 3, 3, 3), (4, 8)]
     assert some["manifold"] == Stiefel("canonical")
-    with pytest.raises(ValueError, match=r"has a name like head.\*"):
+    with pytest.raises(ValueError, match=r"'head.\*' matches no weight.*stem.weight, body.0.weight, body.2.weight"):
         stiefel_parameter_groups(model, include="head.*")
+
+
+class Tied(nn.Module):
+    """A language model: the head reads out of the embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 8)
+        self.body = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 20, bias=False)
+        self.head.weight = self.words.weight
+
+
+def test_a_head_tied_to_an_embedding_is_on_the_manifold_only_if_asked_for() -> None:
+    model = Tied()
+    chosen, rest = stiefel_parameter_groups(model)
+    assert (chosen["param_names"], rest["param_names"]) == (["body.weight"], ["words.weight", "body.bias"])
+    asked, _ = stiefel_parameter_groups(model, "head.weight")
+    assert asked["params"][0] is model.words.weight
+
+
+def test_parametrized_weights_are_left_to_the_rest() -> None:
+    model = nn.Sequential(orthogonal(nn.Linear(8, 8), start="haar"), nn.Linear(8, 4))
+    chosen, rest = stiefel_parameter_groups(model)
+    assert chosen["param_names"] == ["1.weight"]
+    assert "0.parametrizations.weight.original" in rest["param_names"]
+    with pytest.raises(ValueError, match=r"^weight of ParametrizedLinear is parametrized already .*model.parameters"):
+        stiefel_parameter_groups(model[0])
+
+
+def test_states_with_and_without_names_are_exchanged() -> None:
+    model = Tied()
+    groups = stiefel_parameter_groups(model)
+    bare = [{key: value for key, value in group.items() if key != "param_names"} for group in groups]
+    named, nameless = RiemannianSGD(groups), RiemannianSGD(bare)
+    named.load_state_dict(nameless.state_dict())
+    nameless.load_state_dict(named.state_dict())
+    project_(model.body.weight.detach().mul_(3))
+    model.head(model.body(model.words(torch.arange(4)))).sum().backward()
+    named.step()
+    nameless.step()
 
 
 @cases

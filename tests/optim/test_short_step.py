@@ -94,3 +94,17 @@ def test_short_and_usual_steps_follow_the_same_path_and_neither_drifts(shape: tu
     assert orthonormality_error(short.detach()) < 1e-6
     assert (short.double() - usual).abs().max() < 1e-5
     assert (usual - start).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize(("shape", "scale", "lr"), [((3, 1), 50.0, 0.3), ((256, 16), 50.0, 0.03), ((60, 4), 5.0, 0.03)])
+def test_large_normal_parts_of_a_gradient_do_not_lead_off_the_manifold(
+    shape: tuple[int, int], scale: float, lr: float
+) -> None:
+    parameter = nn.Parameter(haar(*shape, generator=torch.Generator().manual_seed(0)))
+    optimizer = RiemannianSGD(on_stiefel([parameter]), lr=lr)
+    generator, worst = torch.Generator().manual_seed(1), 0.0
+    for _ in range(300):
+        parameter.grad = scale * parameter.detach() + 1e-3 * torch.randn(*shape, generator=generator)
+        optimizer.step()
+        worst = max(worst, float(orthonormality_error(parameter.detach())))
+    assert worst < 1e-6

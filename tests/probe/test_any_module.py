@@ -215,6 +215,7 @@ def test_a_parametrized_weight_is_one_layer() -> None:
     recording = record(nn.Sequential(layer, nn.Tanh()), batch())
     assert [entry.name for entry in recording.layers] == ["0", "1"]
     assert recording.layers[0].depth == 1
+    assert recording.layers[0].kind == "Linear", "not the class that torch made for it"
     assert recording.layers[0].weight_gradient_norm > 0
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
+from torch.nn.utils.parametrize import type_before_parametrizations
 
 from orthoscope.diagnosis.document import document
 from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradient_profile
@@ -142,7 +143,7 @@ def diagnose(
         progress=progress,
     )
     return Diagnosis(
-        name=name or type(model).__name__,
+        name=name or type_before_parametrizations(model).__name__,
         recording=recording,
         findings=tuple(judge(rule, recording) for rule in RULES),
         gradients=gradient_profile(recording),

@@ -12,6 +12,7 @@ from orthoscope.init.he import he_
 from orthoscope.init.normal import normal_
 from orthoscope.init.orthogonal import orthogonal_
 from orthoscope.init.torch_default import torch_default_
+from orthoscope.init.trial import check_accepted
 from orthoscope.init.weights import WeightLayer
 from orthoscope.init.xavier import xavier_
 
@@ -38,12 +39,15 @@ def initialise_(
 
     Embeddings, normalisations and weights that no `nn.Linear` or `nn.Conv*` owns (the fused projections
     of `nn.MultiheadAttention`, say) stay as they are; so does an output layer tied to an embedding.
+    If one layer cannot be filled, as an orthogonal one by any scheme but "orthogonal", none is.
     """
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
     filled = weight_layers(model)
     for name, layer in filled:
         if is_lazy(layer.weight):
             raise ValueError(f"layer {name!r} has no weight yet: run one batch through the model first")
+    check_accepted(filled, lambda layer, generator: fill(layer, gain, generator), f"scheme {scheme!r}, gain {gain:g}")
+    for _, layer in filled:
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
         fill(layer, gain, generator)

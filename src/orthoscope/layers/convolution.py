@@ -1,19 +1,18 @@
 """Convolutions that preserve the norm of every image, by construction."""
 
-import difflib
 import warnings
 from typing import Literal, TypeVar
 
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
-from torch.nn.utils import parametrize
 
-from orthoscope.layers.charts import CHARTS, chosen_map
+from orthoscope.layers.arguments import check_map, check_module, owned_tensor
+from orthoscope.layers.charts import chosen_map
+from orthoscope.layers.checkpoints import translate_when_loading
 from orthoscope.layers.kernel_parametrization import Kind, OrthogonalKernel
 from orthoscope.layers.layout import Layout
 from orthoscope.layers.parametrization import OrthogonalParametrization
-from orthoscope.layers.pickling import make_picklable
+from orthoscope.layers.registration import register
 from orthoscope.linalg import haar
 from orthoscope.linalg.convolution import block_schedule
 
@@ -40,23 +39,25 @@ def orthogonal_convolution(
 
     Exact for `padding_mode="circular"` with the padding that keeps the image's size, also with dilation (not together
     with a stride) and for even kernels. With zero padding no norm is enlarged, but what the kernel moves across the
-    border is lost: it is not exactly an isometry. A bias is left as it is.
+    border is lost: it is not exactly an isometry. Other paddings repeat pixels, so that norms grow, and are refused. A
+    bias is left as it is.
 
-    The weight is replaced, with a warning unless `start="haar"`: matrices and projectors are drawn uniformly from
-    `generator`. A "delta" kernel takes any other one by assignment; a "block" kernel takes none, only a `state_dict`.
+    The weight is replaced by new parameters, with a warning unless `start="haar"`; make the optimizer afterwards.
+    Matrices and projectors are drawn uniformly from `generator`. A "delta" kernel takes any other one by assignment; a
+    "block" kernel takes none, only a `state_dict`.
     """
+    check_module(conv, generator)
     _check(conv, kind, map, start)
     weight = conv.weight
     parametrization = _kernel(conv, kind, map)
     parametrization.set_start(*(_random_frames(part.layout.shape, weight, generator) for part in parametrization.parts))
+    register(conv, "weight", parametrization, weight)
+    translate_when_loading(conv)
     if start is None:
         warnings.warn(
             "the weight of the convolution was replaced by a random orthogonal kernel: start='haar' does so silently",
             stacklevel=2,
         )
-    weight.grad = None  # it was the old weight's
-    parametrize.register_parametrization(conv, "weight", parametrization)
-    make_picklable(conv)
     return conv
 
 
@@ -74,16 +75,19 @@ def _kernel(conv: nn.Conv1d | nn.Conv2d | nn.Conv3d, kind: Kind, map: str) -> Or
     # One group is one matrix, not a batch of one: single products are faster.
     batch = () if conv.groups == 1 else (conv.groups,)
     factors, channels = len(block_schedule(taps)), max(out, fan_in)
-    matrix = _frames(conv.weight, (*batch, out, fan_in), map)
-    frames = _frames(conv.weight, (*batch, factors, channels, channels // 2), map) if factors else None
+    matrix = _frames(conv.weight, (*batch, out, fan_in), map, "matrix")
+    frames = _frames(conv.weight, (*batch, factors, channels, channels // 2), map, "frames") if factors else None
     return OrthogonalKernel(matrix, frames, tuple(conv.weight.shape), tuple(conv.stride), taps, kind)
 
 
-def _frames(weight: torch.Tensor, shape: tuple[int, ...], map: str) -> OrthogonalParametrization:
+def _frames(weight: torch.Tensor, shape: tuple[int, ...], map: str, part: str) -> OrthogonalParametrization:
     layout = Layout(shape)
     rows, columns = layout.frame_shape[-2:]
     name = chosen_map(rows, columns, is_complex=False) if map == "auto" else map
-    return OrthogonalParametrization(layout, name, None, dtype=weight.dtype, device=weight.device, chosen=map == "auto")
+    path = f"parametrizations.weight[0].{part}"
+    return OrthogonalParametrization(
+        layout, name, None, dtype=weight.dtype, device=weight.device, chosen=map == "auto", path=path
+    )
 
 
 def _random_frames(shape: tuple[int, ...], weight: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
@@ -97,22 +101,18 @@ def _check(conv: nn.Module, kind: str, map: str, start: str | None) -> None:
         raise TypeError(f"orthogonal_convolution is for nn.Conv1d, nn.Conv2d and nn.Conv3d, got {type(conv).__name__}")
     if kind not in ("block", "delta"):
         raise ValueError(f"unknown kind of orthogonal convolution {kind!r}: choose 'block' or 'delta'")
-    if map != "auto" and map not in CHARTS:
-        close = difflib.get_close_matches(map, CHARTS, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"unknown map {map!r}: {hint}choose one of auto, {', '.join(CHARTS)}")
+    check_map(map)
     if start not in (None, "haar"):
         raise ValueError(
             f"unknown start {start!r}: an orthogonal convolution starts from 'haar' (None: with a warning)"
         )
-    if parametrize.is_parametrized(conv, "weight"):
-        raise ValueError(
-            "the weight is already parametrized: call torch.nn.utils.parametrize.remove_parametrizations first"
-        )
-    if is_lazy(conv.weight):
-        raise ValueError("the weight has no shape yet: run one batch through the convolution first")
+    owned_tensor(conv, "weight")
     if not conv.weight.is_floating_point():
         raise TypeError(f"the weight is of {conv.weight.dtype}: convert it to a real floating-point type")
+    if conv.padding_mode not in ("circular", "zeros"):
+        raise ValueError(
+            f"padding_mode={conv.padding_mode!r} repeats pixels, so that norms grow: choose 'circular' or 'zeros'"
+        )
     if max(conv.stride) > 1 and max(conv.dilation) > 1:
         raise ValueError(f"stride {conv.stride} with dilation {conv.dilation} is not supported: set one of them to 1")
     if any(length < step for length, step in zip(conv.kernel_size, conv.stride, strict=True)):

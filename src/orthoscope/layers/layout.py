@@ -26,20 +26,30 @@ class Layout:
         return cls(shape)
 
     @cached_property
+    def matrices_shape(self) -> tuple[int, ...]:
+        """`(*batch, out, in)`, as a linear layer multiplies by them."""
+        if self.groups is None:
+            return self.shape
+        out = self.shape[1] if self.transposed else self.shape[0] // self.groups
+        # One group is one matrix, not a batch of one: single products are faster.
+        batch = () if self.groups == 1 else (self.groups,)
+        return (*batch, out, math.prod(self.shape) // (self.groups * out))
+
+    @cached_property
     def frame_shape(self) -> tuple[int, ...]:
         """`(*batch, rows, columns)` with rows >= columns."""
-        *batch, out, fan_in = self._matrices_shape
+        *batch, out, fan_in = self.matrices_shape
         return (*batch, max(out, fan_in), min(out, fan_in))
 
     @cached_property
     def is_wide(self) -> bool:
-        return self._matrices_shape[-2] < self._matrices_shape[-1]
+        return self.matrices_shape[-2] < self.matrices_shape[-1]
 
     def frame(self, weight: Tensor) -> Tensor:
         """The matrix that a linear layer multiplies by, or its transpose if it is wide."""
         matrices = weight
         if self.groups is not None:
-            matrices = group_matrices(weight, self.groups, self.transposed).reshape(self._matrices_shape)
+            matrices = group_matrices(weight, self.groups, self.transposed).reshape(self.matrices_shape)
         return matrices.mT if self.is_wide else matrices
 
     def weight(self, frame: Tensor) -> Tensor:
@@ -49,12 +59,3 @@ class Layout:
             return matrices
         stacked = matrices.unsqueeze(0) if self.groups == 1 else matrices
         return weight_of_group_matrices(stacked, self.shape, self.transposed)
-
-    @cached_property
-    def _matrices_shape(self) -> tuple[int, ...]:
-        if self.groups is None:
-            return self.shape
-        out = self.shape[1] if self.transposed else self.shape[0] // self.groups
-        # One group is one matrix, not a batch of one: single products are faster.
-        batch = () if self.groups == 1 else (self.groups,)
-        return (*batch, out, math.prod(self.shape) // (self.groups * out))

@@ -1,11 +1,15 @@
 """Fine-tuning by a low-rank update (LoRA, Hu et al., 2022), as a parametrization of a frozen weight."""
 
-from typing import TypeVar, final
+import math
+from typing import Any, TypeVar, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
+
+from orthoscope.layers.arguments import check_module, owned_tensor
+from orthoscope.layers.checkpoints import translate_when_loading
+from orthoscope.layers.pickling import make_picklable
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -45,8 +49,10 @@ def low_rank_update(
 
     $B = 0$ at the start, so that the function is unchanged. Give the optimizer the parameters that require a gradient:
     `[p for p in model.parameters() if p.requires_grad]`; a bias stays trainable. The update is merged into an ordinary
-    weight, still frozen, by `torch.nn.utils.parametrize.remove_parametrizations(module, name)`.
+    weight, still frozen, by `torch.nn.utils.parametrize.remove_parametrizations(module, name)`. `load_state_dict` also
+    takes a checkpoint that holds the plain weight, as $W_0$ with $B = 0$.
     """
+    check_module(module, generator)
     weight = _matrix(module, name)
     most = min(weight.shape)
     if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= most:
@@ -54,26 +60,34 @@ def low_rank_update(
             f"rank is {rank!r}, but an update of a {weight.shape[0]} x {weight.shape[1]} weight has a rank "
             f"from 1 to {most}"
         )
+    if not math.isfinite(scale) or scale == 0:
+        raise ValueError(f"scale={scale} makes an update that cannot train: give a finite number other than 0")
     update = LowRankUpdate(weight.detach(), rank, scale, generator)
     weight.requires_grad_(False)
     weight.grad = None  # an optimizer would still step on it
     parametrize.register_parametrization(module, name, update)
+    make_picklable(module)
+    translate_when_loading(module, _begin_from_plain_weight)
     return module
 
 
-def _matrix(module: nn.Module, name: str) -> nn.Parameter:
-    """The parameter of that name, if it can be given a low-rank update; otherwise what is the matter with it."""
-    if parametrize.is_parametrized(module, name):
-        raise ValueError(
-            f"{name!r} is already parametrized: call torch.nn.utils.parametrize.remove_parametrizations first"
-        )
-    parameters = dict(module.named_parameters(recurse=False))
-    if name not in parameters:
-        have = ", ".join(parameters) or "none of its own"
-        raise ValueError(f"{type(module).__name__} has no parameter {name!r}: it has {have}")
-    weight = parameters[name]
-    if is_lazy(weight):
-        raise ValueError(f"{name!r} has no shape yet: run one batch through the module first")
+def _begin_from_plain_weight(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """A checkpoint with the plain weight is one of $W_0$; without factors of its own, the update begins anew."""
+    if not parametrize.is_parametrized(module):
+        return
+    for name, updates in module.parametrizations.items():  # type: ignore[operator, union-attr]
+        plain, inner = f"{prefix}{name}", f"{prefix}parametrizations.{name}."
+        if len(updates) != 1 or not isinstance(updates[0], LowRankUpdate):
+            continue
+        if plain in state and f"{inner}original" not in state:
+            state[f"{inner}original"] = state.pop(plain)
+            state.setdefault(f"{inner}0.left", torch.zeros_like(updates[0].left))
+            state.setdefault(f"{inner}0.right", updates[0].right)
+
+
+def _matrix(module: nn.Module, name: str) -> Tensor:
+    """The tensor of that name, if it can be given a low-rank update; otherwise what is the matter with it."""
+    weight = owned_tensor(module, name)
     if weight.ndim != 2:
         raise ValueError(
             f"{name!r} has shape {tuple(weight.shape)}, but only a matrix can be given a low-rank update: "

@@ -1,5 +1,6 @@
 """One number to add to a loss that pulls the weights of a whole model towards orthogonality."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, final
@@ -71,6 +72,8 @@ class OrthogonalityPenalty(nn.Module):
             raise ValueError("squared=True is for norms ('so', 'dso', 'srip'): coherence is none")
         if steps < 1:
             raise ValueError(f"power iteration takes at least one step, got steps={steps}")
+        if not 0 <= weight < math.inf:
+            raise ValueError(f"weight={weight} would not pull towards orthogonality: give a finite number from 0 up")
         self.kind, self.weight, self.convolution, self.squared, self.steps = kind, weight, convolution, squared, steps
         layers = selected_layers(model, include)
         self.names = tuple(layers)

@@ -1,5 +1,6 @@
 """The module that torch calls to turn coordinates into an orthonormal weight, and a weight into coordinates."""
 
+import math
 from collections.abc import Callable
 from typing import final
 
@@ -23,11 +24,22 @@ class OrthogonalParametrization(nn.Module):
     """
 
     def __init__(
-        self, layout: Layout, map: str, size: int | None, *, dtype: torch.dtype, device: torch.device, chosen: bool
+        self,
+        layout: Layout,
+        map: str,
+        size: int | None,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        chosen: bool,
+        path: str,
     ) -> None:
-        """`size` is that of a partial family, None for all frames; `chosen` says that "auto" took the map."""
+        """`size` is that of a partial family, None for all frames; `chosen` says that "auto" took the map.
+
+        `path` leads from the layer to this module, for messages.
+        """
         super().__init__()
-        self.layout, self.map, self.size, self.chosen = layout, map, size, chosen
+        self.layout, self.map, self.size, self.chosen, self.path = layout, map, size, chosen, path
         # The type in which the coordinates are stored; the anchor keeps at least single precision.
         self.dtype = dtype
         *batch, rows, columns = layout.frame_shape
@@ -81,10 +93,14 @@ class OrthogonalParametrization(nn.Module):
         error = orthonormality_error(frame).max().item()
         if tolerance is None:
             tolerance = max(rounding_tolerance(dtype, frame.shape[-2]) for dtype in (weight.dtype, self.dtype))
-        if not error <= tolerance:  # also for nan
+        if not math.isfinite(error):
+            raise ValueError(
+                "this layer holds orthonormal weights only, got one with nan or infinite entries: repair it"
+            )
+        if error > tolerance:
             raise ValueError(
                 f"this layer holds orthonormal weights only, and max |W'W - I| of this one is {error:.2g}, more than "
-                f"{tolerance:.2g}: give it the nearest one that is, `layer.parametrizations.<name>[0].nearest(weight)`"
+                f"{tolerance:.2g}: give it the nearest one, `layer.{self.path}.nearest(weight)`"
             )
         # The rounding of the given type is undone, or an anchor would keep it.
         frame = nearest_frame(frame.reshape(-1, *frame.shape[-2:])).view_as(frame)
@@ -109,9 +125,9 @@ class OrthogonalParametrization(nn.Module):
         return self.chart.determinant(self.anchor, self.size).round().int()
 
     def extra_repr(self) -> str:
-        *batch, rows, columns = self.layout.frame_shape
+        rows = self.layout.frame_shape[-2]
         parts = [f"map={self.map!r}" + (" (chosen by 'auto')" if self.chosen else "")]
-        parts.append(" x ".join(map(str, [*batch, rows, columns])))
+        parts.append(" x ".join(map(str, self.layout.matrices_shape)))
         if self.size is not None and self.chart.partial is not None:
             parts.append(self.chart.partial.description(rows, self.size))
         determinants = self.determinants
@@ -133,17 +149,27 @@ class OrthogonalParametrization(nn.Module):
         return self
 
     def _check_kind(self, weight: Tensor) -> None:
+        if not isinstance(weight, Tensor):
+            raise TypeError(f"this layer holds tensors, got {type(weight).__name__}: use torch.as_tensor(weight)")
         if tuple(weight.shape) != self.layout.shape:
             raise ValueError(f"this layer holds weights of shape {self.layout.shape}, got {tuple(weight.shape)}")
         if not (weight.is_floating_point() or weight.is_complex()) or weight.is_complex() != self.dtype.is_complex:
             raise ValueError(f"this layer holds weights of {self.dtype}, got {weight.dtype}: convert the weight first")
 
     def _check_member(self, frame: Tensor, coordinates: Tensor, anchor: Tensor, allowed: float) -> None:
-        if self.size is None:
+        """Refuse a weight that would change: not in a partial family, or with coordinates too large for their type."""
+        kind = self.anchor.dtype
+        again = self.chart.frame(coordinates.to(kind), anchor.to(kind), frame.shape[-2], self.size)
+        distance = (again - frame).abs().max().item()
+        if distance <= allowed:
             return
-        distance = (self.chart.frame(coordinates, anchor, frame.shape[-2], self.size) - frame).abs().max().item()
-        if not distance <= allowed:
+        if self.size is None:
+            others = " or ".join(repr(name) for name in ("householder", "exponential") if name != self.map)
             raise ValueError(
-                f"this layer holds a partial family ({self.extra_repr()}), and the weight is {distance:.2g} away from "
-                "it: give the layer its full number of reflections or rotations to hold any orthonormal weight"
+                f"the coordinates of this weight for map {self.map!r} are too large for {kind}, which would move it by "
+                f"{distance:.2g}: choose {others}"
             )
+        raise ValueError(
+            f"this layer holds a partial family ({self.extra_repr()}), and the weight is {distance:.2g} away from "
+            "it: give the layer its full number of reflections or rotations to hold any orthonormal weight"
+        )

@@ -17,6 +17,8 @@ def selected_layers(model: nn.Module, include: Include) -> dict[str, WeightLayer
 
     A pattern or name is of a layer ("blocks.*") or of its weight ("head.weight"); each must match something.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"a penalty is for the weights of an nn.Module, got {type(model).__name__}: pass the model")
     candidates = _distinct_layers(model)
     if include is None:
         chosen = _without_embeddings(model, candidates)

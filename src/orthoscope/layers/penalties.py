@@ -80,5 +80,7 @@ def _precisely(penalty: Callable[[Tensor], Tensor], weight: Tensor) -> Tensor:
         raise TypeError(
             f"a penalty needs a weight of real floating-point numbers, got {weight.dtype}: convert it first"
         )
+    if weight.ndim < 2:
+        raise ValueError(f"a penalty needs a matrix (out, in), got shape {tuple(weight.shape)}: reshape the weight")
     with full_precision(weight.device.type):
         return penalty(weight.to(computing_dtype(weight.dtype)))

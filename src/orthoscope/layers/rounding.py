@@ -3,9 +3,7 @@
 import math
 
 import torch
-
-# What a checkpoint may have been through: the coarsest type that weights are commonly stored in.
-COARSEST = torch.bfloat16
+from torch import Tensor
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -23,3 +21,16 @@ def rounding_tolerance(dtype: torch.dtype, rows: int) -> float:
     """
     stored, computed = torch.finfo(dtype).eps, torch.finfo(computing_dtype(dtype)).eps
     return 2 * stored + 10 * math.sqrt(rows) * computed
+
+
+def as_once_stored(values: Tensor) -> Tensor:
+    """The same numbers in the half-precision type that holds them exactly, if there is one.
+
+    Such numbers were rounded to it on their way: a checkpoint in bfloat16 that was converted back, say.
+    """
+    if values.is_floating_point() and not values.is_meta:
+        for dtype in (torch.bfloat16, torch.float16):
+            rounded = values.to(dtype)
+            if torch.equal(rounded.to(values.dtype), values):
+                return rounded
+    return values

@@ -1,7 +1,5 @@
 """The weight with which an orthogonal layer begins: kept, replaced by the nearest one, or drawn at random."""
 
-import warnings
-
 import torch
 from torch import Tensor
 
@@ -19,24 +17,27 @@ def starting_weight(
     start: str | None,
     determinant: int | None,
     generator: torch.Generator | None,
-) -> Tensor:
+) -> tuple[Tensor, str | None]:
     """A weight that the parametrization holds, in its precision or better: the given one if possible, else by `start`.
 
     A weight is kept if it is orthonormal up to `rounding_tolerance` and, for a partial family, a member of it;
-    `start="haar"` keeps none. With `start=None` a replacement is said aloud, by a UserWarning.
+    `start="haar"` keeps none. With `start=None` a remark comes with a weight that is not the given one.
     """
     if start == "haar":
-        return _on_component(_random_weight(parametrization, weight, generator), determinant, parametrization)
+        return _on_component(_random_weight(parametrization, weight, generator), determinant, parametrization), None
     obstacle = _obstacle(parametrization, weight)
     if obstacle is None:
         # A weight in half precision is orthonormal only up to that; the nearest one is what it stands for.
         kept = weight if weight.dtype == parametrization.dtype else parametrization.nearest(_double(weight))
         turned = _on_component(kept, determinant, parametrization)
-        if start == "keep" and not torch.equal(turned, kept):
+        if torch.equal(turned, kept):
+            return kept, None
+        if start == "keep":
             raise ValueError(
                 f"start='keep' keeps the determinant of the weight, which is not {determinant}: leave one out"
             )
-        return turned
+        said = f"the weight got determinant={determinant} by turning a column round: start='nearest' does so silently"
+        return turned, said if start is None else None
     if start == "keep":
         raise ValueError(f"{obstacle}, so start='keep' cannot keep it: choose start='nearest' or start='haar'")
     if parametrization.size is None:
@@ -46,9 +47,8 @@ def starting_weight(
     else:
         silent, what = "haar", "a random member of the family"
         replacement = _random_weight(parametrization, weight, generator)
-    if start is None:
-        warnings.warn(f"{obstacle}; it was replaced by {what}: start={silent!r} does so silently", stacklevel=3)
-    return _on_component(replacement, determinant, parametrization)
+    said = f"{obstacle}; it was replaced by {what}: start={silent!r} does so silently"
+    return _on_component(replacement, determinant, parametrization), said if start is None else None
 
 
 def _obstacle(parametrization: OrthogonalParametrization, weight: Tensor) -> str | None:

@@ -1,7 +1,7 @@
 """Tensor to tensor: the linear algebra everything else is made of."""
 
 from orthoscope.linalg.cayley import cayley_coordinates, cayley_frame
-from orthoscope.linalg.convolution import convolution_singular_values
+from orthoscope.linalg.convolution import convolution_deviation, convolution_singular_values
 from orthoscope.linalg.exponential import exponential_frame, skew_exponential
 from orthoscope.linalg.frames import contrasts, sample_frame, triangle_condition
 from orthoscope.linalg.givens import givens_coordinates, givens_count, givens_frame, givens_pairs
@@ -17,6 +17,7 @@ __all__ = [
     "cayley_coordinates",
     "cayley_frame",
     "contrasts",
+    "convolution_deviation",
     "convolution_singular_values",
     "exponential_frame",
     "givens_coordinates",

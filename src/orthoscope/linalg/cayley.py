@@ -45,9 +45,9 @@ def cayley_coordinates(
     Every pivot then has modulus at least 1 (Ballard et al., 2014, "Reconstructing Householder vectors"), so $F$
     exists whatever the frame. A Householder QR of $Q$ meets the same pivots and leaves their signs in $R$.
     How large the generator becomes: for uniformly random square frames its norm is about a third of the size
-    (measured, 256 to 1024), for tall ones about 3; the only bound known is exponential in the columns, as for
-    the growth of pivots. A rounding error of the generator moves the frame by at most as much. Computed in
-    double precision and returned in the type of `frame`.
+    (measured, 256 to 1024), for tall ones about 3. There are frames for which it grows by $\sqrt2$ with every column,
+    as pivots can: at 48 columns such a generator is 2e7, and float32 cannot hold the frame. A rounding error of the
+    generator moves the frame by at most twice as much. Computed in double precision, returned in the type of `frame`.
     """
     _refuse_wide(frame)
     precise = frame.detach().to(torch.promote_types(frame.dtype, torch.float64))
@@ -105,10 +105,11 @@ def _inverse(generator: Tensor) -> Tensor:
     if _is_square(generator):
         adjoint = _skew(generator)
     else:
-        square, below = _halves(generator)
+        # In double precision, of which this is a small part: in single, long X₂ would cost ε‖X₂‖² of orthonormality.
+        square, below = _halves(generator.to(torch.promote_types(generator.dtype, torch.float64)))
         adjoint = _skew(square).add_(below.mH @ below, alpha=0.5)
     adjoint.diagonal(dim1=-2, dim2=-1).add_(2)
-    return accretive_inverse(adjoint.mH)
+    return accretive_inverse(adjoint.mH).to(generator.dtype)
 
 
 def _times_four(matrix: Tensor, signs: Tensor | None) -> Tensor:

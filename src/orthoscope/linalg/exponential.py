@@ -5,16 +5,17 @@ from jaxtyping import Inexact
 from torch import Tensor
 
 from orthoscope.linalg.precision import full_precision
+from orthoscope.linalg.products import skew_part
 from orthoscope.linalg.taylor import taylor_exponential
 
 
 def skew_exponential(skew: Inexact[Tensor, "*batch size size"]) -> Inexact[Tensor, "*batch size size"]:
-    r"""$e^A$, orthogonal (unitary) for skew-symmetric (skew-Hermitian) $A = -A^\mathsf{H}$, which is not checked.
+    r"""$e^A$, orthogonal (unitary), for skew-symmetric (skew-Hermitian) $A$; of any other, the skew part is taken.
 
     By a Taylor polynomial of degree 12 and repeated squaring; see `taylor_exponential`.
     """
     with full_precision(skew.device.type):
-        return taylor_exponential(_stacked(skew), skew=True).view(skew.shape)
+        return taylor_exponential(skew_part(_stacked(skew)), skew=True).view(skew.shape)
 
 
 def exponential_frame(

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from orthoscope.linalg.imaginary_spectra import spectral_bounds
 from orthoscope.linalg.precision import full_precision
+from orthoscope.linalg.products import plus_adjoint
+from orthoscope.linalg.signatures import with_known_signature
 
 # Bader, Blanes & Casas (2019), "Computing the matrix exponential with an optimized Taylor polynomial
 # approximation", Mathematics 7(12), 1174: row i holds the coefficients of I, A, A², A³ in B_i.
@@ -35,8 +37,9 @@ def taylor_exponential(matrix: Tensor, skew: bool) -> Tensor:
 
     $p$ is the Taylor polynomial of degree 12, and $s$ the least that brings the eigenvalues, as far as
     `spectral_bounds` knows, within its reach: one $s$ for the batch, that of its largest matrix.
-    Forward takes $4 + s$ products and backward $8 + 2s$. A matrix that is not finite, or whose cube is
-    not, gives nan.
+    Forward takes $4 + s$ products and backward $8 + 2s$, of which `skew` saves one: the gradient is then right up
+    to a Hermitian part, so $A$ must come from a difference $L - L^\mathsf{H}$, where that cancels. A matrix that is
+    not finite, or whose cube is not, gives nan.
     """
     return _TaylorExponential.apply(matrix, skew)[0]
 
@@ -79,9 +82,13 @@ def _derivative(matrix: Tensor, direction: Tensor, halvings: int) -> Tensor:
 
 
 def _pull_back(
-    grad: Tensor, matrix: Tensor, square: Tensor, b3: Tensor, a6: Tensor, left: Tensor, *powers: Tensor
+    grad: Tensor, skew: bool, matrix: Tensor, square: Tensor, b3: Tensor, a6: Tensor, left: Tensor, *powers: Tensor
 ) -> Tensor:
-    """The gradient of A from that of the exponential and what the forward pass left: 8 products, 2 a squaring."""
+    r"""The gradient of A from that of the exponential and what the forward pass left: 8 products, 2 a squaring.
+
+    A gradient $S$ of $A^2$ gives $A$ the gradient $SA^\mathsf{H} + A^\mathsf{H}S$. For skew $A$ that has the same
+    skew-Hermitian part as $(S + S^\mathsf{H})A^\mathsf{H}$.
+    """
     for power in reversed(powers):
         grad = torch.baddbmm(power.mH @ grad, grad, power.mH)
     grad = grad.contiguous()  # sums are laid out like their first term, and products want rows
@@ -92,14 +99,18 @@ def _pull_back(
     first, second, third = (_combination(grads, weights) for weights in _BY_POWER)
     second.baddbmm_(third, adjoint, alpha=scale)
     first.baddbmm_(square.mH, third)
-    first.baddbmm_(second, adjoint, alpha=scale).baddbmm_(adjoint, second, alpha=scale)
-    return first.mul_(scale)
+    if skew:
+        first.baddbmm_(plus_adjoint(second), adjoint, alpha=scale)
+    else:
+        first.baddbmm_(second, adjoint, alpha=scale).baddbmm_(adjoint, second, alpha=scale)
+    return first.mul_(scale) if powers else first
 
 
 class _TaylorExponential(torch.autograd.Function):
     """The exponential, and what its backward pass uses again: A², B_3, A_6, B_1 + A_6, the powers that were squared."""
 
     @staticmethod
+    @with_known_signature
     def forward(matrix: Tensor, skew: bool) -> tuple[Tensor, ...]:
         square = matrix @ matrix
         cube = square @ matrix
@@ -123,7 +134,7 @@ class _TaylorExponential(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: tuple[Tensor, ...]) -> None:
         _, *intermediates = output
-        ctx.halvings = len(output) - 5
+        ctx.skew, ctx.halvings = inputs[1], len(output) - 5
         ctx.mark_non_differentiable(*intermediates)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(inputs[0], *intermediates)
@@ -138,7 +149,7 @@ class _TaylorExponential(torch.autograd.Function):
                 # The intermediates carry no history, so a second derivative must not use them. The adjoint of
                 # the derivative at A is the derivative at Aᴴ, because the coefficients are real.
                 return _derivative(ctx.saved_tensors[0].mH, grad, ctx.halvings), None
-            return _pull_back(grad, *ctx.saved_tensors), None
+            return _pull_back(grad, ctx.skew, *ctx.saved_tensors), None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> tuple[Tensor | None, ...]:

@@ -88,9 +88,9 @@ def mutual_coherence(vectors: Float[Tensor, "*batch vectors units"]) -> Scalar:
         worst = candidates.flatten(-2).argmax(-1, keepdim=True)
         places = torch.cat([worst // count, worst % count], -1)
     pair = vectors.take_along_dim(places[..., None], -2)
-    lengths = pair.square().sum(-1).prod(-1)
+    lengths = torch.linalg.vector_norm(pair, dim=-1, keepdim=True)
     # Only where no two rows have a direction is a row of zeros in the pair: 0, not 0/0.
-    return pair.prod(-2).sum(-1).abs() / (lengths + (lengths == 0)).sqrt()
+    return (pair / torch.where(lengths == 0, 1, lengths)).prod(-2).sum(-1).abs()
 
 
 def _root(square: Scalar) -> Scalar:

@@ -4,6 +4,7 @@ from orthoscope.models.alexnet import alexnet_like
 from orthoscope.models.blocks import ResidualBlock
 from orthoscope.models.convnet import ConvNet
 from orthoscope.models.mlp import MLP
+from orthoscope.models.recurrent import ModReLU, RecurrentNetwork
 from orthoscope.models.resnet import ResNet
 from orthoscope.models.targets import Target, TargetError, resolve, resolve_batch
 from orthoscope.models.transformer import Transformer
@@ -11,6 +12,8 @@ from orthoscope.models.transformer import Transformer
 __all__ = [
     "MLP",
     "ConvNet",
+    "ModReLU",
+    "RecurrentNetwork",
     "ResNet",
     "ResidualBlock",
     "Target",

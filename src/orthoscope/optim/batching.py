@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ class Chunk:
     """Parameters of one shape that are `alike`, or, with `rows`, a slice of the matrices of one batched parameter."""
 
     parameters: Sequence[Tensor]
-    alike: Hashable
+    alike: Any
     rows: slice | None = None
 
     def frames(self, tensors: Sequence[Tensor]) -> Tensor:

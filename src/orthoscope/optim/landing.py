@@ -29,7 +29,10 @@ class Landing(MixedOptimizer):
     $\rho$ is the safe step length, and a step that is longer is shortened to it.
 
     A weight need not start on the manifold: all $\|X^\top X - I\|_2 \le \tfrac12$ stay there and land within a few
-    steps. Nothing is factorised and nothing waits for the device: four products a step, and two of $k \times k$.
+    steps. One that is overwritten later may be anywhere. Singular values below 1 grow by up to 2.46 a step and not past
+    1; where $\|X\|_F^2 > 2k$ (with the above it is at most $\tfrac32k$) $X$ is first divided by $\|X\|_F$, which brings
+    all of them there. No finite weight becomes nan. Nothing is factorised and nothing waits for the device: four
+    products a step, and two of $k \times k$.
 
     `lr` is $\eta$; `momentum`, `dampening` and `nesterov` as in `torch.optim.SGD`; see `MixedOptimizer` for groups.
     """
@@ -47,8 +50,8 @@ class Landing(MixedOptimizer):
     ) -> None:
         super().__init__(params, sgd_defaults(lr, momentum, dampening, weight_decay, nesterov, maximize))
 
-    def _check_start(self, parameter: Tensor, batched: bool) -> None:
-        check_landing(parameter, batched)
+    def _check_start(self, group: Group, parameter: Tensor) -> None:
+        check_landing(group, parameter)
 
     def _euclidean_step(self, group: Group, parameters: list[Tensor]) -> None:
         euclidean_sgd_step(self.state, group, parameters)
@@ -56,7 +59,7 @@ class Landing(MixedOptimizer):
     def _manifold_step(self, group: Group, parameters: list[Tensor]) -> None:
         state = self.state
         for chunk in chunks(parameters, group["batched"], lambda p: "momentum_buffer" in state[p]):
-            x = chunk.frames(chunk.parameters)
+            x = _bounded_(chunk.frames(chunk.parameters))
             direction = group["manifold"].riemannian_gradient_(x, self._ambient_direction(group, chunk))
             safe = torch.finfo(x.dtype).eps ** (1 / 10) / torch.linalg.matrix_norm(direction, keepdim=True)
             moved = torch.addcmul(x, direction, safe.clamp(max=group["lr"]).to(x.dtype), value=-1)
@@ -73,3 +76,9 @@ class Landing(MixedOptimizer):
         m = chunk.frames(buffers).mul_(momentum).add_(gradient, alpha=weight)
         chunk.write(m, buffers)
         return gradient.add_(m, alpha=momentum) if group["nesterov"] else m.clone()
+
+
+def _bounded_(x: Tensor) -> Tensor:
+    r"""$X / \|X\|_F$ where $\|X\|_F^2 > 2k$, else $X$, bit for bit; without a wait for the device."""
+    norm = torch.linalg.matrix_norm(x, keepdim=True)
+    return x.mul_(torch.where(norm > (2 * x.shape[-1]) ** 0.5, norm.reciprocal(), 1))

@@ -1,48 +1,86 @@
 """Which parameters live on a manifold: groups of parameters that say so, and the check that they do."""
 
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
+from difflib import get_close_matches
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd
 
+from orthoscope.layers.penalised_layers import Include, selected_layers
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.manifolds import Stiefel
 from orthoscope.optim.batching import as_matrix, matrix_stack
 
+# How alike a key of a group must be to one that exists to be taken for a slip: "manifolds" is 0.94 of "manifold".
+_SLIP = 0.85
+
 
 def stiefel_parameter_groups(
-    model: nn.Module, include: str | Sequence[str] = "*", manifold: Stiefel | None = None
+    model: nn.Module, include: Include = None, manifold: Stiefel | None = None
 ) -> list[dict[str, Any]]:
     """Two groups for an optimizer: weights of linear and convolution layers on the manifold, and all the rest.
 
-    `include` holds one or several shell patterns for full parameter names, as in `"encoder.*.weight"`. A linear
-    weight is a matrix `(out, in)` and a convolution `(out, in·k·k)`, rows orthonormal where it is wide and
-    columns where it is tall. `project_` makes them so.
+    `include` holds one or several shell patterns for names of layers or of their weights, as in `"encoder.*"`, or is
+    a function of name and layer. By default all, except those that are also an embedding's. Layers whose weight is
+    parametrized are left to the rest. A linear weight is a matrix `(out, in)` and a convolution `(out, in·k·k)`, rows
+    orthonormal where it is wide and columns where it is tall. `project_` makes them so.
+
+    The groups hold `param_names` too, by which the optimizer speaks of a weight; torch asks that all groups do.
     """
-    patterns = [include] if isinstance(include, str) else list(include)
-    weights = {
-        id(module.weight)
-        for module in model.modules()
-        if isinstance(module, nn.Linear | _ConvNd) and isinstance(module.weight, nn.Parameter)
-    }
-    chosen: list[nn.Parameter] = []
-    rest: list[nn.Parameter] = []
+    layers = selected_layers(model, include)
+    weights = {id(dict(layer.named_parameters(recurse=False)).get("weight")) for layer in layers.values()}
+    chosen: dict[str, nn.Parameter] = {}
+    rest: dict[str, nn.Parameter] = {}
     for name, parameter in model.named_parameters():
-        on_manifold = id(parameter) in weights and any(fnmatchcase(name, pattern) for pattern in patterns)
-        (chosen if on_manifold else rest).append(parameter)
+        (chosen if id(parameter) in weights else rest)[name] = parameter
     if not chosen:
-        raise ValueError(f"no weight of a linear or convolution layer has a name like {' or '.join(patterns)}")
-    return [{"params": chosen, "manifold": manifold or Stiefel()}, {"params": rest}]
+        raise ValueError(
+            f"{', '.join(layers)} of {type(model).__name__} is parametrized already and has no place on a manifold:"
+            " give model.parameters() to an optimizer of torch, or remove the parametrization"
+        )
+    return [
+        {"params": list(chosen.values()), "param_names": list(chosen), "manifold": manifold or Stiefel()},
+        {"params": list(rest.values()), "param_names": list(rest)},
+    ]
 
 
 @torch.no_grad()
 def project_(weight: Tensor, batched: bool = False) -> Tensor:
-    """Replace a weight by the nearest one that is orthonormal: a matrix, a convolution, or a batch of matrices."""
+    """Replace a weight by the nearest one that is orthonormal: a matrix, a convolution, or a batch of matrices.
+
+    A view of a parameter, as in `attention.in_proj_weight[:64]`, writes to it. What a parametrization computes is no
+    such view; it is refused where autograd shows what it is.
+    """
+    _check_matrix("a weight", weight)
+    source = weight if weight._base is None else weight._base
+    if not source.is_leaf:
+        raise ValueError(
+            f"a weight of shape {tuple(weight.shape)} is the result of a computation, which project_ cannot write to:"
+            " if its layer is parametrized, assign instead, layer.weight = project_(layer.weight.detach().clone())"
+        )
+    if not bool(weight.isfinite().all()):
+        raise ValueError(f"a weight of shape {tuple(weight.shape)} has nan or infinite entries: initialise it again")
     matrix = matrix_stack(weight) if batched else as_matrix(weight)
     return weight.copy_(polar_factor(matrix).reshape(weight.shape))
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Refuse a learning rate or a weight decay that is none."""
+    for name in ("lr", "weight_decay"):
+        value = options[name]
+        if not hasattr(value, "__float__"):
+            raise TypeError(f"{name} must be a number, got {value!r}: convert it with float()")
+        if not torch.is_tensor(value) and not float(value) >= 0:
+            raise ValueError(f"{name} must be at least 0, got {value}")
+
+
+def check_keys(group: dict[str, Any], defaults: dict[str, Any]) -> None:
+    """Refuse a key that is nearly one of the optimizer's, or holds a manifold under another name."""
+    known = ["params", "param_names", *defaults]
+    for key in set(group) - set(known):
+        meant = ["manifold"] if isinstance(group[key], Stiefel) else get_close_matches(key, known, 1, _SLIP)
+        if meant:
+            raise ValueError(f"a group has the key {key!r}, which nothing reads: write {meant[0]!r} or rename it")
 
 
 def check_group(group: dict[str, Any]) -> None:
@@ -57,35 +95,55 @@ def check_group(group: dict[str, Any]) -> None:
             f"weight_decay={group['weight_decay']} means nothing on the Stiefel manifold, where the norm of a weight"
             " is constant: set it to 0 in this group"
         )
-    for parameter in group["params"]:
-        if parameter.ndim < 2 or parameter.numel() == 0:
-            raise ValueError(
-                f"a parameter of shape {tuple(parameter.shape)} is not a matrix: leave it to a group without manifold"
-            )
+    for subject, parameter in zip(_subjects(group), group["params"], strict=True):
+        _check_matrix(subject, parameter)
 
 
-def check_orthonormal(parameter: Tensor, batched: bool) -> None:
+def check_orthonormal(group: dict[str, Any], parameter: Tensor) -> None:
     r"""Refuse a weight with $\max|W^\top W - I| > \sqrt\varepsilon$; what is less, the first step removes."""
-    matrix = matrix_stack(parameter) if batched else as_matrix(parameter)
+    matrix = matrix_stack(parameter) if group["batched"] else as_matrix(parameter)
     error = float(orthonormality_error(matrix).max())
     if not error <= torch.finfo(parameter.dtype).eps ** 0.5:
         raise ValueError(
-            f"a parameter of shape {tuple(parameter.shape)} does not have orthonormal {_side(matrix)}, max|WᵀW - I| is"
-            f" {error:.2g}: start it with torch.nn.init.orthogonal_ or call orthoscope.optim.project_ on it"
+            f"{_subject(group, parameter)} of shape {tuple(parameter.shape)} does not have orthonormal {_side(matrix)},"
+            f" max|WᵀW - I| is {error:.2g}: start it with torch.nn.init.orthogonal_ or call orthoscope.optim.project_"
+            " on it"
         )
 
 
-def check_landing(parameter: Tensor, batched: bool) -> None:
+def check_landing(group: dict[str, Any], parameter: Tensor) -> None:
     r"""Refuse a weight with $\|W^\top W - I\|_2 > \tfrac12$, from which landing is not guaranteed."""
-    matrix = matrix_stack(parameter) if batched else as_matrix(parameter)
+    matrix = matrix_stack(parameter) if group["batched"] else as_matrix(parameter)
     squares = torch.linalg.svdvals(matrix.to(torch.promote_types(matrix.dtype, torch.float64))).square()
     error = float((squares - 1).abs().max())
     if not error <= 1 / 2:
         raise ValueError(
-            f"a parameter of shape {tuple(parameter.shape)} has {_side(matrix)} too far from orthonormal to land,"
-            f" ‖WᵀW - I‖ is {error:.2g} and may be 0.5: start it with torch.nn.init.orthogonal_ or call"
-            " orthoscope.optim.project_ on it"
+            f"{_subject(group, parameter)} of shape {tuple(parameter.shape)} has {_side(matrix)} too far from"
+            f" orthonormal to land, ‖WᵀW - I‖ is {error:.2g} and may be 0.5: start it with torch.nn.init.orthogonal_"
+            " or call orthoscope.optim.project_ on it"
         )
+
+
+def _check_matrix(subject: str, weight: Tensor) -> None:
+    shape = tuple(weight.shape)
+    if weight.ndim < 2 or weight.numel() == 0:
+        raise ValueError(
+            f"{subject} of shape {shape} is {'not a matrix' if weight.ndim < 2 else 'empty'}: leave it off the manifold"
+        )
+    if not (weight.is_floating_point() or weight.is_complex()):
+        raise TypeError(
+            f"{subject} of shape {shape} is of type {weight.dtype}, a weight on the manifold of a floating or complex"
+            " one: convert it with .float()"
+        )
+
+
+def _subjects(group: dict[str, Any]) -> list[str]:
+    """The names of the parameters, where the group has names."""
+    return group.get("param_names", ["a parameter"] * len(group["params"]))
+
+
+def _subject(group: dict[str, Any], parameter: Tensor) -> str:
+    return next(name for name, other in zip(_subjects(group), group["params"], strict=True) if other is parameter)
 
 
 def _side(matrix: Tensor) -> str:

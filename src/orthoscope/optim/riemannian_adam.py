@@ -15,6 +15,7 @@ from orthoscope.optim.mixed import Group, MixedOptimizer
 
 # Where less than this part of the squared gradient is tangent, its norm is taken from the tangent vector itself.
 _CANCELLATION = 0.01
+_NOISE = 32  # roundings of a projection, with room to spare
 
 
 @final
@@ -59,8 +60,8 @@ class RiemannianAdam(MixedOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _check_start(self, parameter: Tensor, batched: bool) -> None:
-        check_orthonormal(parameter, batched)
+    def _check_start(self, group: Group, parameter: Tensor) -> None:
+        check_orthonormal(group, parameter)
 
     def _euclidean_step(self, group: Group, parameters: list[Tensor]) -> None:
         for parameter in parameters:
@@ -141,6 +142,9 @@ def _mean_square(manifold: Stiefel, x: Tensor, gradient: Tensor, overlap: Tensor
 
     $$ \|\operatorname{grad} G\|^2 = \|G\|^2 - \|\tfrac12(S+S^\mathsf{H})\|^2, \qquad
        \text{canonical: } \|G\|^2 - \operatorname{Re}\operatorname{tr} S^2 $$
+
+    To it $(32\,\varepsilon\|G\|)^2$ is added, the rounding of the projection: at a constrained optimum the gradient is
+    normal, what is left of it is noise, and dividing noise by its own size would take steps of full length.
     """
     total = torch.linalg.matrix_norm(gradient).square()
     if manifold.metric == "euclidean":
@@ -151,4 +155,5 @@ def _mean_square(manifold: Stiefel, x: Tensor, gradient: Tensor, overlap: Tensor
     if bool(cancelled.any()):
         tangent = gradient - x @ normal
         square = torch.where(cancelled, manifold.inner(x, tangent, tangent), square)
-    return square / x.shape[-2:].numel()
+    noise = (_NOISE * torch.finfo(x.dtype).eps) ** 2 * total
+    return (square + noise) / x.shape[-2:].numel()

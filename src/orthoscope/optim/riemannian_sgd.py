@@ -49,8 +49,8 @@ class RiemannianSGD(MixedOptimizer):
     ) -> None:
         super().__init__(params, sgd_defaults(lr, momentum, dampening, weight_decay, nesterov, maximize))
 
-    def _check_start(self, parameter: Tensor, batched: bool) -> None:
-        check_orthonormal(parameter, batched)
+    def _check_start(self, group: Group, parameter: Tensor) -> None:
+        check_orthonormal(group, parameter)
 
     def _euclidean_step(self, group: Group, parameters: list[Tensor]) -> None:
         euclidean_sgd_step(self.state, group, parameters)

@@ -8,6 +8,9 @@ from orthoscope.linalg.products import add_product_, plus_adjoint, skew_part
 # Rows for every column from which on products of columns x columns are cheap beside those with the frame.
 _TALL = 3
 
+# The largest part of a step, across the manifold, that is removed by a difference without harm.
+_NORMAL = 1 / 32
+
 
 def short_step(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> Tensor | None:
     r"""The frame after a step $-\eta\xi$, $\xi = G - XS$, `overlap` $X^\mathsf{H}G = S + \Omega$; None if it is long.
@@ -25,7 +28,9 @@ def short_step(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> Ten
 
     $$ \tfrac14\,r(\eta^2\Omega^2)^2, \qquad 2\,r(\eta\Omega)\,r(C) + r(\tfrac12E - C)^2, $$
 
-    and a step for which that is more than half a rounding is long. An excess that $X$ had before stays.
+    and a step for which that is more than half a rounding is long. So is one with $r(\eta S) > \tfrac1{32}$, because an
+    excess $D$ that $X$ had before becomes $(I + \eta S)D(I + \eta S)$, and $E$ is a difference that loses
+    $\varepsilon\|\eta S\|^2$; a square frame keeps its excess as it is.
     """
     rows, columns = x.shape[-2:]
     if rows != columns and rows < _TALL * columns:
@@ -46,6 +51,8 @@ def short_step(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> Ten
 def _tall_step(x: Tensor, gradient: Tensor, overlap: Tensor, skew: Tensor, rate: float, limit: float) -> Tensor | None:
     """The second form, with `skew` ηΩ."""
     hermitian = plus_adjoint(overlap).mul_(rate / 2)
+    if not _largest_row(hermitian) <= _NORMAL:
+        return None
     excess = (gradient.mH @ gradient).mul_(rate**2)
     excess.sub_(plus_adjoint(hermitian @ (hermitian + 2 * skew)), alpha=0.5)
     turned = skew @ excess

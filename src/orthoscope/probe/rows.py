@@ -5,6 +5,7 @@ from itertools import count
 
 import torch
 from torch import Tensor
+from torch.nn.utils.parametrize import type_before_parametrizations
 
 from orthoscope.linalg import sample_frame
 from orthoscope.probe.batches import Call, tensors_in
@@ -33,7 +34,7 @@ def layers_of(observer: Observer) -> list[Layer]:
                 index=index,
                 name=entry.name,
                 call=entry.call,
-                kind=type(entry.module).__name__,
+                kind=type_before_parametrizations(entry.module).__name__,
                 depth=next(depth) if entry.weighted else None,
                 shape=entry.shape,
                 samples=entry.frame.shape[0],

@@ -28,8 +28,9 @@ def givens_frame(
 
     Costs rows x columns x pivots up to a constant: for a square, 4/3 n³ multiply-adds in products of blocks, and 4 n³
     for the gradient, which undoes the product instead of storing its factors: it keeps the angles and the frame, 3/2 n²
-    numbers, and works in 2 n² more and a few megabytes. Derivatives after the first are made by plain automatic
-    differentiation, which does store the factors: n² log n numbers.
+    numbers, and works in 2 n² more and a few megabytes. Up to 256 rows, if they are one block, it keeps the factors as
+    well, 2 log₂ n + 1.5 times n² of them for n a power of two, 5 megabytes at most in float32. Derivatives after the
+    first are made by plain automatic differentiation, which always stores the factors.
     Half-precision angles are computed in float32.
     """
     check_real(angles, "angles")
@@ -71,11 +72,10 @@ class _Frame(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int | None, ...], angles: Tensor, *sizes: int
-    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        info: Any, in_dims: tuple[int | None, ...], angles: Tensor, rows: int, columns: int, pivots: int, keep: bool
+    ) -> tuple[tuple[Tensor], tuple[int]]:
         stacked = _stacked(info, in_dims[0], angles)
-        *sizes, _ = sizes
-        frames = _Frame.apply(stacked.flatten(0, 1), *sizes, False)[0]
+        frames = _Frame.apply(stacked.flatten(0, 1), rows, columns, pivots, False)[0]
         return (frames.unflatten(0, stacked.shape[:2]),), (0,)
 
 

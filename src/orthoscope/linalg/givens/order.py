@@ -17,7 +17,7 @@ _MANY = 4
 # So many coordinates, or three quarters of them, are one block all the same: there is nothing but one triangle.
 _WHOLE = 256
 # Matrix elements of the tiles made at once, a megabyte or two: what a core has near it.
-_CHUNK_ELEMENTS = 1 << 18
+_CHUNK_ELEMENTS = 1 << 19
 
 
 class Chunk(NamedTuple):

@@ -22,9 +22,10 @@ from orthoscope.papers.results import report, reproduce
 from orthoscope.training import train
 
 CLAIM = (
-    "At a delay of 200 a recurrent network with an orthogonal matrix learns to copy, and a free one with Gaussian "
-    "weights does not. Half of it is the start: a free matrix that begins orthogonal copies as well at a recurrent "
-    "learning rate of 1e-4. At 1e-3 only the constraint keeps the memory; at 1e-2 none copies, and the free diverge."
+    "At a delay of 200, in 240 steps, a recurrent network with an orthogonal matrix learns to copy, and a free one "
+    "with Gaussian weights does not. Half of it is the start: a free matrix that begins orthogonal copies as well at a "
+    "recurrent learning rate of 1e-4. At 1e-3 the constrained network ends four to ten times lower than its free twin "
+    "(a rate of generators and one of entries are not the same step); at 1e-2 none copies, and the free diverge."
 )
 
 SYMBOLS, SHOWN = 8, 10

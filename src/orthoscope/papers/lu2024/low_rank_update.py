@@ -30,7 +30,7 @@ from orthoscope.training import minibatches, train
 CLAIM = (
     "At a small learning rate a low-rank update alters the orthogonality of weight vectors little, though measurably "
     "and for the worse. A large one doubles the overlap of orthogonal vectors even at rank 4, and with a high rank it "
-    "destroys orthogonality, beyond what full fine-tuning does."
+    "destroys orthogonality, beyond what full fine-tuning at the same rate does, which moves the weights less."
 )
 
 FULL = 0  # stands for the rank of full fine-tuning, which has none
@@ -187,10 +187,9 @@ def check(rows: list[Row]) -> dict[str, bool]:
             statistics.mean(rises(rows, network, high, large)) > statistics.mean(rises(rows, network, FULL, large))
             for network in NETWORKS
         ),
-        "without normalisation and skip connections it rises more, at rank up to 4 and the large rate": all(
-            statistics.mean(rises(rows, "orthogonal, plain", rank, large))
-            > statistics.mean(rises(rows, "orthogonal", rank, large))
-            for rank in low
+        "rank 4 at the large rate at least doubles the overlap that orthogonal networks had": (
+            interval(rises(rows, "orthogonal", max(low), large))[0]
+            > statistics.mean(row.pii_before for row in rows if row.network == "orthogonal")
         ),
     }
 
