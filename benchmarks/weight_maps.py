@@ -19,6 +19,7 @@ from timing import Cost, alternating, product_seconds
 SHAPES = [(32, 32), (128, 128), (512, 512), (1024, 1024), (2048, 2048), (2048, 256), (4096, 64)]
 MAPS = ["householder", "cayley", "exponential", "givens"]
 FEW = 1 << 20  # elements from which on fewer rounds do
+LARGEST_EXPONENTIAL = 2048  # rows: beyond, one call of torch's takes minutes
 
 Weight = Callable[[], Tensor]
 
@@ -108,9 +109,13 @@ def one_rotation_at_a_time(rows: int, columns: int) -> Weight:
 def candidates(rows: int, columns: int) -> dict[str, Weight]:
     """By name; a peer is left out only where one call takes minutes or gigabytes."""
     found = {f"orthoscope {name}": ours(rows, columns, name) for name in MAPS}
-    found |= {f"torch {name}": torch_map(rows, columns, name) for name in ("householder", "cayley", "matrix_exp")}
-    if rows * columns <= FEW:
-        found |= {f"geotorch {name}": geotorch_map(rows, columns, name) for name in ("expm", "cayley")}
+    found |= {f"torch {name}": torch_map(rows, columns, name) for name in ("householder", "cayley")}
+    if rows <= LARGEST_EXPONENTIAL:
+        found["torch matrix_exp"] = torch_map(rows, columns, "matrix_exp")
+    if rows * columns <= FEW // 2:
+        found["geotorch cayley"] = geotorch_map(rows, columns, "cayley")
+        if rows <= 512:
+            found["geotorch expm"] = geotorch_map(rows, columns, "expm")
     kinds = {"Björck": "Bjorck", "QR": "QR", "Cholesky": "Cholesky", "exponential": "Exponential"}
     for name, kind in kinds.items():
         parametrization = getattr(reparametrizers, f"Batched{kind}Orthogonalization")
@@ -138,7 +143,7 @@ def _measured(rows: int, columns: int) -> list[Row]:
         weights = candidates(rows, columns)
         gradient = torch.randn(rows, columns, generator=torch.Generator().manual_seed(2))
         steps = {name: partial(gradient_step, weight, gradient) for name, weight in weights.items()}
-        costs = alternating(steps, rounds=15 if rows * columns <= FEW // 4 else 7, patience=8.0)
+        costs = alternating(steps, rounds=15 if rows * columns <= FEW // 4 else 5, patience=4.0)
         unit = product_seconds(rows, columns, columns)
         return [_row(rows, columns, name, costs[name], unit, weights[name]()) for name in weights]
 

@@ -75,7 +75,7 @@ def _measured(shape: tuple[int, ...]) -> list[Row]:
         methods |= {f"orthoscope {name}": ours, f"published {name}": theirs}
         truths |= {f"orthoscope {name}": exact[name], f"published {name}": exact[name]}
     calls = {name: partial(value_and_gradient, penalty, matrix) for name, penalty in methods.items()}
-    costs = alternating(calls, rounds=15, patience=12.0)
+    costs = alternating(calls, rounds=9, patience=5.0)
     unit = product_seconds(matrix.shape[0], matrix.shape[1], matrix.shape[0])
     return [
         Row(

@@ -106,7 +106,7 @@ def table() -> list[Row]:
 def _measured(name: str, sizes: list[tuple[int, int, int]]) -> list[Row]:
     with_parameters = optimizers(sizes)
     steps: dict[str, Callable[[], object]] = {method: made[0].step for method, made in with_parameters.items()}
-    costs = alternating(steps, rounds=11, patience=12.0)
+    costs = alternating(steps, rounds=9, patience=4.0)
     unit = sum(count * product_seconds(columns, rows, columns) for count, rows, columns in sizes)
     return [
         Row(

@@ -39,11 +39,10 @@ def main() -> None:
 def measured() -> dict[str, object]:
     torch.set_num_threads(2)
     start = time.perf_counter()
-    found = {
-        "maps": [asdict(row) for row in weight_maps.table()],
-        "steps": [asdict(row) for row in weight_steps.table()],
-        "penalties": [asdict(row) for row in weight_penalties.table()],
-    }
+    found = {}
+    for name, table in (("penalties", weight_penalties), ("steps", weight_steps), ("maps", weight_maps)):
+        found[name] = [asdict(row) for row in table.table()]
+        print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
     return {**provenance(), "processor": processor(), "seconds": round(time.perf_counter() - start, 1), **found}
 
 

@@ -145,7 +145,7 @@ MISTYPED = [
     r"TypeError: expected the nn.Module that owns the weight, got list: pass that layer",
     r"TypeError: expected the nn.Module that owns the weight, got Tensor: pass that layer",
     r"TypeError: generator=0 is no torch.Generator",
-    r"TypeError: a penalty is for the weights of an nn.Module, got list",
+    r"TypeError: weights are chosen from an nn.Module, got list",
     r"ValueError: a penalty needs a matrix \(out, in\), got shape \(4,\)",
     r"TypeError: this layer holds tensors, got ndarray: use torch.as_tensor\(weight\)",
     r"warned in mistyped.py: .*start='nearest' does so silently",

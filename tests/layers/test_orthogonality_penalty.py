@@ -80,10 +80,10 @@ def test_include_takes_names_patterns_or_a_function(include: object, names: list
 
 
 def test_a_selection_of_nothing_is_refused_and_says_what_there_is() -> None:
-    with pytest.raises(ValueError, match=r"'frist' matches no weight to penalise: choose among first.weight, second"):
+    with pytest.raises(ValueError, match=r"'frist' matches no weight of .*: choose among first.weight, second"):
         OrthogonalityPenalty(LanguageModel(), include=["first", "frist"])
     with pytest.raises(
-        ValueError, match=r"no weight of LanguageModel is selected for the penalty: it has first.weight"
+        ValueError, match=r"no weight of LanguageModel is selected: it has first.weight"
     ):
         OrthogonalityPenalty(LanguageModel(), include=lambda name, layer: False)
     with pytest.raises(ValueError, match=r"it has no nn.Linear and no nn.Conv\* layer"):
@@ -303,3 +303,11 @@ def test_gradient_of_the_operator_form_is_right() -> None:
 def test_a_weight_that_does_not_pull_is_refused(weight: float) -> None:
     with pytest.raises(ValueError, match=r"weight=.* give a finite number from 0 up"):
         OrthogonalityPenalty(nn.Linear(3, 3), weight=weight)
+
+
+def test_looking_at_the_values_does_not_move_what_srip_remembers() -> None:
+    penalty = OrthogonalityPenalty(nn.Linear(6, 4), "srip")
+    assert penalty.values() == penalty.values()
+    before = {name: buffer.clone() for name, buffer in penalty.named_buffers()}
+    penalty()
+    assert any(not torch.equal(before[name], buffer) for name, buffer in penalty.named_buffers())

@@ -170,6 +170,9 @@ def test_landing_refuses_what_cannot_land() -> None:
     parameter.grad = torch.zeros_like(parameter)
     with pytest.raises(ValueError, match=r"too far from orthonormal to land, ‖WᵀW - I‖ is 0.69 and may be 0.5"):
         Landing(on_stiefel([parameter])).step()
+    parameter.data[0, 0] = torch.nan
+    with pytest.raises(ValueError, match=r"too far from orthonormal to land, ‖WᵀW - I‖ is nan"):
+        Landing(on_stiefel([parameter])).step()
 
 
 @cases

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from orthoscope.layers.penalised_layers import Include, WeightLayer, selected_layers
+from orthoscope.layers.selection import Include, WeightLayer, selected_layers
 from orthoscope.layers.rounding import computing_dtype
 from orthoscope.layers.srip import deviation_along, spectral_direction
 from orthoscope.linalg import group_matrices
@@ -44,7 +44,7 @@ class OrthogonalityPenalty(nn.Module):
     preserve every image while its columns, for one position, are neither orthogonal nor of length one.
     A convolution with groups is block diagonal.
 
-    "srip" takes `steps` power steps at each call from where the last call ended (in training mode): buffers of this
+    "srip" takes `steps` power steps at each call from where the last call in training mode ended: buffers of this
     module hold the directions, and its `state_dict` keeps them.
     """
 
@@ -142,7 +142,7 @@ class OrthogonalityPenalty(nn.Module):
     def _spectral(self, places: Sequence[int], stack: Tensor) -> Tensor:
         before = torch.stack([self.get_buffer(f"direction_{place}").to(stack) for place in places])
         norm, after = deviation_along(stack, spectral_direction(stack, self.steps - 1, before))
-        if self.training:
+        if self.training and torch.is_grad_enabled():
             # Neither zero, from an orthonormal weight, nor nan is a direction to go on from.
             usable = torch.linalg.vector_norm(after, dim=-1, keepdim=True) > 0.5
             for place, direction in zip(places, torch.where(usable, after, before), strict=True):

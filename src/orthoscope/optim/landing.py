@@ -25,8 +25,9 @@ class Landing(MixedOptimizer):
     The term $-\tfrac12YE$ is the step of length $\tfrac12$ down $\nabla\tfrac14\|Y^\top Y - I\|^2 = YE$ of the landing
     algorithm (Ablin and Peyré, 2022; taken after the tangent step, as here, by Javaloy and Vergari, 2026); the others
     raise its order from two to five. Near the manifold the new excess is $\tfrac{63}{128}\|E\|^5$ and
-    $\|E\| \le \rho^2$ (0.04 in single, 0.0007 in double precision), so it is a rounding error for every learning rate:
-    $\rho$ is the safe step length, and a step that is longer is shortened to it.
+    $\|E\| \le \rho^2$ (0.04 in single, 0.0007 in double precision), so it is a rounding error: $\rho$ is the safe step
+    length, and a step that is longer is shortened to it. (Only where $\eta$ times the normal part of the gradient
+    exceeds about $10^4$ does a rounding of $X$ show in the next one.)
 
     A weight need not start on the manifold: all $\|X^\top X - I\|_2 \le \tfrac12$ stay there and land within a few
     steps. One that is overwritten later may be anywhere. Singular values below 1 grow by up to 2.46 a step and not past

@@ -1,12 +1,13 @@
 """Which parameters live on a manifold: groups of parameters that say so, and the check that they do."""
 
+import math
 from difflib import get_close_matches
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from orthoscope.layers.penalised_layers import Include, selected_layers
+from orthoscope.layers.selection import Include, selected_layers
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.manifolds import Stiefel
 from orthoscope.optim.batching import as_matrix, matrix_stack
@@ -114,8 +115,9 @@ def check_orthonormal(group: dict[str, Any], parameter: Tensor) -> None:
 def check_landing(group: dict[str, Any], parameter: Tensor) -> None:
     r"""Refuse a weight with $\|W^\top W - I\|_2 > \tfrac12$, from which landing is not guaranteed."""
     matrix = matrix_stack(parameter) if group["batched"] else as_matrix(parameter)
-    squares = torch.linalg.svdvals(matrix.to(torch.promote_types(matrix.dtype, torch.float64))).square()
-    error = float((squares - 1).abs().max())
+    precise = matrix.to(torch.promote_types(matrix.dtype, torch.float64))
+    finite = bool(precise.isfinite().all())
+    error = float((torch.linalg.svdvals(precise).square() - 1).abs().max()) if finite else math.nan
     if not error <= 1 / 2:
         raise ValueError(
             f"{_subject(group, parameter)} of shape {tuple(parameter.shape)} has {_side(matrix)} too far from"

@@ -1,4 +1,4 @@
-"""Which weights of a model a penalty is for."""
+"""Which weights of a model are meant, by a penalty or by an optimizer on a manifold."""
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
@@ -18,7 +18,7 @@ def selected_layers(model: nn.Module, include: Include) -> dict[str, WeightLayer
     A pattern or name is of a layer ("blocks.*") or of its weight ("head.weight"); each must match something.
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(f"a penalty is for the weights of an nn.Module, got {type(model).__name__}: pass the model")
+        raise TypeError(f"weights are chosen from an nn.Module, got {type(model).__name__}: pass the model")
     candidates = _distinct_layers(model)
     if include is None:
         chosen = _without_embeddings(model, candidates)
@@ -28,7 +28,7 @@ def selected_layers(model: nn.Module, include: Include) -> dict[str, WeightLayer
         chosen = _matching(candidates, [include] if isinstance(include, str) else list(include))
     if not chosen:
         have = f"it has {', '.join(candidates)}" if candidates else "it has no nn.Linear and no nn.Conv* layer"
-        raise ValueError(f"no weight of {type(model).__name__} is selected for the penalty: {have}")
+        raise ValueError(f"no weight of {type(model).__name__} is selected: {have}")
     for name, layer in chosen.items():
         if is_lazy(layer.weight):
             raise ValueError(f"{name} has no shape yet: run one batch through the model first")
@@ -63,7 +63,8 @@ def _without_embeddings(model: nn.Module, layers: dict[str, WeightLayer]) -> dic
 def _matching(layers: dict[str, WeightLayer], patterns: list[str]) -> dict[str, WeightLayer]:
     for pattern in patterns:
         if not any(_matches(name, pattern) for name in layers):
-            raise ValueError(f"{pattern!r} matches no weight to penalise: choose among {', '.join(layers) or 'none'}")
+            have = ", ".join(layers) or "none"
+            raise ValueError(f"{pattern!r} matches no weight of a linear or convolution layer: choose among {have}")
     return {name: layer for name, layer in layers.items() if any(_matches(name, pattern) for pattern in patterns)}
 
 
