@@ -23,9 +23,9 @@ _COEFFICIENTS = (
 # The same by columns: what A, A² and A³ are worth in each B_i.
 _BY_POWER = tuple(zip(*_COEFFICIENTS, strict=True))[1:]
 
-# The largest |λ| at which the polynomial is as good as the type: the first term left out, |λ|¹³/13!,
-# is then 7e-8 and 9e-17, and its derivative, |λ|¹²/12!, is 6e-7 and 3e-15.
-_SINGLE_REACH = 1.6
+# The largest |λ| at which the polynomial is as good as the type: the first term left out, |λ|¹³/13!, is then
+# 2e-7 and 9e-17, and its derivative, |λ|¹²/12!, is 2e-6 and 3e-15. Bounds of |λ| are half as large again as |λ|.
+_SINGLE_REACH = 1.75
 _DOUBLE_REACH = 0.33
 
 
