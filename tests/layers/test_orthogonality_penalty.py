@@ -82,9 +82,7 @@ def test_include_takes_names_patterns_or_a_function(include: object, names: list
 def test_a_selection_of_nothing_is_refused_and_says_what_there_is() -> None:
     with pytest.raises(ValueError, match=r"'frist' matches no weight of .*: choose among first.weight, second"):
         OrthogonalityPenalty(LanguageModel(), include=["first", "frist"])
-    with pytest.raises(
-        ValueError, match=r"no weight of LanguageModel is selected: it has first.weight"
-    ):
+    with pytest.raises(ValueError, match=r"no weight of LanguageModel is selected: it has first.weight"):
         OrthogonalityPenalty(LanguageModel(), include=lambda name, layer: False)
     with pytest.raises(ValueError, match=r"it has no nn.Linear and no nn.Conv\* layer"):
         OrthogonalityPenalty(nn.Sequential(nn.Embedding(3, 4), nn.LayerNorm(4)))

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from orthoscope.layers.selection import Include, WeightLayer, selected_layers
 from orthoscope.layers.rounding import computing_dtype
+from orthoscope.layers.selection import Include, WeightLayer, selected_layers
 from orthoscope.layers.srip import deviation_along, spectral_direction
 from orthoscope.linalg import group_matrices
 from orthoscope.linalg.convolution import convolution_deviation
