@@ -27,7 +27,7 @@ def test_gaussian_weights_have_it_and_not_the_asymptotic_value(dimension: int) -
     error = float(found.std() / len(found) ** 0.5)
     assert abs(float(found.mean()) - random_parameter_independence(dimension)) < 4 * error
     if dimension < 100:
-        assert abs(float(found.mean()) - math.sqrt(2 / (math.pi * dimension))) > 10 * error
+        assert abs(float(found.mean()) - math.sqrt(2 / (math.pi * dimension))) > 5 * error
 
 
 def test_a_vector_without_entries_is_refused() -> None:
