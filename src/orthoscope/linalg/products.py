@@ -22,4 +22,4 @@ def plus_adjoint(square: Tensor) -> Tensor:
 
 def skew_part(square: Tensor) -> Tensor:
     r"""$(S - S^\mathsf{H})/2$."""
-    return (square - square.mH) / 2
+    return square.mH.clone(memory_format=torch.contiguous_format).sub_(square).mul_(-0.5)

@@ -118,7 +118,7 @@ def test_an_almost_linear_gelu_keeps_its_fixed_point_of_one_half(variance: float
     r"""$x/2 + \varepsilon x^2$ has $\kappa = (\rho + \delta(1 + 2\rho^2))/(1 + 3\delta)$: $\rho^* = 1/2$."""
     kappa = kernel_map("gelu", input_variance=variance)
     assert kappa.case == 4
-    assert kappa.fixed_point == pytest.approx(0.5, abs=1e-6 + 4e-15 / variance)  # rounding, seen: 1.4e-15 / variance
+    assert kappa.fixed_point == pytest.approx(0.5, abs=1e-6 + 1e-15 / variance)
 
 
 def test_what_cannot_be_told_from_linear_is_refused() -> None:

@@ -17,6 +17,7 @@ from orthoscope.theory.quadrature import GaussianRule, gaussian_rule, standard_d
 # Up to |ρ| = cos(0.42) = 0.913 the Hermite series with 360 terms is exact to 0.913^360 = 6e-15, and cheap.
 _ANGLE = 0.42
 _TERMS = 360
+REACH = math.cos(_ANGLE)
 _SMALLEST_JUMP = 1e-9
 _STEEP = 30.0  # κ'(1) above 15
 UNRESOLVED = 1e-10
@@ -41,6 +42,16 @@ class GaussianPair:
     def squares(self) -> Float[Tensor, " terms"]:
         """Squared Hermite coefficients of φ."""
         return coefficients_on(self.rule, self.phi, _TERMS).square()
+
+    def divided_excess(self, overlap: float) -> float:
+        r"""$\mathbb{E}\phi(X)\phi(Y) - \rho\,\mathbb{E}\phi^2$ over $-(1-\rho)$, $0 \le \rho \le \cos 0.42$; 0 at a fixed point.
+
+        $$ \sum_{k\ge2} c_k^2\,(\rho + \rho^2 + \dots + \rho^{k-1}) - c_0^2 $$
+
+        Without the large $c_1^2$, which cancels: of a nearly linear $\phi$ nothing else would be left.
+        """
+        powers = overlap ** torch.arange(2, _TERMS, dtype=torch.float64)
+        return float(self.squares[2:] @ ((overlap - powers) / (1 - overlap)) - self.squares[0])
 
     @cached_property
     def jumps(self) -> tuple[tuple[float, float], ...]:

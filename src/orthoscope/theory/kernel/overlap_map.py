@@ -21,7 +21,7 @@ from orthoscope.theory.kernel.convergence import (
 )
 from orthoscope.theory.kernel.hermite import coefficients_on
 from orthoscope.theory.kernel.jumps import jump_slope
-from orthoscope.theory.kernel.overlap_loss import GaussianPair
+from orthoscope.theory.kernel.overlap_loss import REACH, GaussianPair
 from orthoscope.theory.kernel.trajectories import AngleTable, angle_table
 
 
@@ -124,6 +124,8 @@ class KernelMap:
             return math.nan
         if self.case != 4:
             return 0.0 if self.case == 1 else 1.0
+        if self._pair.divided_excess(REACH) > 0:
+            return brentq(self._pair.divided_excess, 0.0, REACH, xtol=1e-15)
 
         # (1 - κ)/(1 - ρ) - 1: the fixed point at 1, which repels, is divided out.
         def excess(angle: float) -> float:
