@@ -143,7 +143,7 @@ def _measured(rows: int, columns: int) -> list[Row]:
         weights = candidates(rows, columns)
         gradient = torch.randn(rows, columns, generator=torch.Generator().manual_seed(2))
         steps = {name: partial(gradient_step, weight, gradient) for name, weight in weights.items()}
-        costs = alternating(steps, rounds=15 if rows * columns <= FEW // 4 else 5, patience=4.0)
+        costs = alternating(steps, rounds=15 if rows * columns <= FEW // 4 else 5, patience=10.0)
         unit = product_seconds(rows, columns, columns)
         return [_row(rows, columns, name, costs[name], unit, weights[name]()) for name in weights]
 
