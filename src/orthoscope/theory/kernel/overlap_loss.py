@@ -44,7 +44,7 @@ class GaussianPair:
         return coefficients_on(self.rule, self.phi, _TERMS).square()
 
     def divided_excess(self, overlap: float) -> float:
-        r"""$\mathbb{E}\phi(X)\phi(Y) - \rho\,\mathbb{E}\phi^2$ over $-(1-\rho)$, $0 \le \rho \le \cos 0.42$; 0 at a fixed point.
+        r"""$(\rho\,\mathbb{E}\phi^2 - \mathbb{E}\phi(X)\phi(Y))/(1-\rho)$, zero at a fixed point; $\rho \le \cos 0.42$.
 
         $$ \sum_{k\ge2} c_k^2\,(\rho + \rho^2 + \dots + \rho^{k-1}) - c_0^2 $$
 
