@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         training,
     )
     from orthoscope.diagnosis import Diagnosis, Forecast, diagnose, predict
+    from orthoscope.diagnosis.watch import Watch, watch
     from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 
 _HOME = {
@@ -36,6 +37,8 @@ _HOME = {
     "State": "orthoscope.findings",
     "Symptom": "orthoscope.findings",
     "Verdict": "orthoscope.findings",
+    "Watch": "orthoscope.diagnosis.watch",
+    "watch": "orthoscope.diagnosis.watch",
 }
 __all__ = [
     "Diagnosis",
@@ -45,6 +48,7 @@ __all__ = [
     "State",
     "Symptom",
     "Verdict",
+    "Watch",
     "data",
     "diagnose",
     "diagnosis",
@@ -61,6 +65,7 @@ __all__ = [
     "report",
     "theory",
     "training",
+    "watch",
 ]
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
-from torch.nn.utils.parametrize import type_before_parametrizations
 
 from orthoscope.diagnosis.document import document
 from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradient_profile
@@ -16,7 +15,9 @@ from orthoscope.diagnosis.rules import RULES, judge
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, record
+from orthoscope.probe.names import unwrapped
 from orthoscope.probe.recording import Loss
+from orthoscope.probe.sharded import class_name
 
 # Without one of these, nothing is known of what the network does to samples or to gradients.
 _TELLING = ("sample angles", "gradient growth", "gradient arrives")
@@ -130,7 +131,8 @@ def diagnose(
 
     `batch` is what the model is called with: a tensor, a tuple, a dict of keyword arguments, or a
     DataLoader. `loss(output)` or `loss(output, target)` is differentiated; without one, a random
-    direction at the output. See `orthoscope.probe.record` for the other arguments.
+    direction at the output. See `orthoscope.probe.record` for the other arguments, and for models under
+    DDP and FSDP2, which every rank diagnoses with its part of the batch.
     """
     start = time.perf_counter()
     recording = record(
@@ -143,10 +145,10 @@ def diagnose(
         progress=progress,
     )
     return Diagnosis(
-        name=name or type_before_parametrizations(model).__name__,
+        name=name or class_name(unwrapped(model)),
         recording=recording,
         findings=tuple(judge(rule, recording) for rule in RULES),
         gradients=gradient_profile(recording),
-        expected=expectation(model, recording, batch_statistics),
+        expected=expectation(unwrapped(model), recording, batch_statistics),
         seconds=time.perf_counter() - start,
     )

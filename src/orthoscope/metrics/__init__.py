@@ -14,6 +14,16 @@ from orthoscope.metrics.representations import (
     smallest_direction_gap,
     stable_rank,
 )
+from orthoscope.metrics.updates import (
+    angle_change,
+    conformality_defect,
+    independence_change,
+    relative_size,
+    semi_orthogonality_defect,
+    subspace_share,
+    translation_defect,
+    update_alignment,
+)
 from orthoscope.metrics.weights import (
     diagonal_dominance,
     double_sided_orthogonality,
@@ -26,12 +36,15 @@ from orthoscope.metrics.weights import (
 
 __all__ = [
     "Slope",
+    "angle_change",
+    "conformality_defect",
     "depth_slope",
     "diagonal_dominance",
     "double_sided_orthogonality",
     "effective_rank",
     "explosion_rate",
     "gradient_disparity",
+    "independence_change",
     "isometry",
     "isometry_gap",
     "log_norm",
@@ -42,10 +55,15 @@ __all__ = [
     "orthogonality_gap",
     "overlap_potential",
     "parameter_independence",
+    "relative_size",
     "rms_operator_norm",
+    "semi_orthogonality_defect",
     "singular_values",
     "smallest_direction_gap",
     "soft_orthogonality",
     "spectral_deviation",
     "stable_rank",
+    "subspace_share",
+    "translation_defect",
+    "update_alignment",
 ]
