@@ -9,13 +9,17 @@ from torch.nn.utils.parametrize import ParametrizationList
 
 def unwrapped(model: nn.Module) -> nn.Module:
     """The model inside `torch.compile`, `DataParallel` and `DistributedDataParallel`."""
-    while True:
-        inner = getattr(model, "_orig_mod", None)
-        if inner is None and isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-            inner = model.module
-        if not isinstance(inner, nn.Module):
-            return model
-        model = inner
+    *_, innermost = wrapping(model)
+    return innermost
+
+
+def wrapping(model: nn.Module) -> Iterator[nn.Module]:
+    """A model, what it wraps, what that wraps, and so on to what the user built."""
+    inner: object = model
+    while isinstance(inner, nn.Module):
+        yield inner
+        wraps = isinstance(inner, (nn.DataParallel, nn.parallel.DistributedDataParallel))
+        inner = inner.module if wraps else getattr(inner, "_orig_mod", None)
 
 
 def observable_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

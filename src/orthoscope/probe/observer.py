@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,8 +11,11 @@ from torch.utils.hooks import RemovableHandle
 
 from orthoscope.linalg import sample_frame
 from orthoscope.probe.batches import tensors_in
-from orthoscope.probe.names import is_weight_layer, owned_parameters
-from orthoscope.probe.views import CHANNELS_FIRST, differs_over_samples, sample_view, spread, token_view
+from orthoscope.probe.names import is_weight_layer
+from orthoscope.probe.norms import norm, weight_norms
+from orthoscope.probe.observed import Observed
+from orthoscope.probe.sharded import shard
+from orthoscope.probe.views import CHANNELS_FIRST, Part, Reading, differs_over_samples, read, spread
 
 _SEQUENCES, _TOKENS = 4, 64  # what the token view looks at, evenly spaced
 
@@ -20,37 +23,12 @@ _SEQUENCES, _TOKENS = 4, 64  # what the token view looks at, evenly spaced
 _EQUAL = 1e-6
 
 
-@dataclass(eq=False)  # one call is not another, whatever it holds
-class Observed:
-    """What a module call left behind: small frames of its output, and the norm of its gradient."""
-
-    name: str
-    call: int
-    module: nn.Module
-    shape: tuple[int, ...]
-    units: int
-    weighted: bool  # multiplies by a matrix of its own
-    frame: Tensor
-    token_frames: Tensor | None
-    channels_first: bool  # (samples, channels, positions): its second dimension is no sequence
-    finite: bool
-    input_is_constant: bool  # the input's rows are equal; only looked at when the output's may be
-    input_is_zero: bool
-    gradient: float | None = None
-    also: list[str] = field(default_factory=list)
-
-    @property
-    def zero_weight(self) -> bool:
-        """Whether what multiplies the output is zero, so that nothing of the input gets through."""
-        return any(not bool(p.detach().any()) for p in _scales(self.module, self.weighted))
-
-
 class Observer:
     """Collects one forward and one backward pass. Forward hooks measure outputs, tensor hooks their gradients."""
 
-    def __init__(self, samples: int, max_samples: int, progress: Callable[[str], None] | None = None) -> None:
-        self.samples = samples
-        self.rows = spread(samples, max_samples)
+    def __init__(self, part: Part, max_samples: int, progress: Callable[[str], None] | None = None) -> None:
+        self.part = part
+        self.rows, self.row_counts = part.spread(max_samples), part.spread_counts(max_samples)
         self.progress = progress
         self.observed: list[Observed] = []
         self.unusable: dict[str, str] = {}  # called, but what came out cannot be read as samples
@@ -66,6 +44,8 @@ class Observer:
         """Put a hook on every module that takes one."""
         for name, module in names.items():
             if not isinstance(module, torch.jit.ScriptModule):
+                if not self.part.ranks.alone and module._forward_pre_hooks:
+                    self._follow_pre_hooks(module)
                 self._handles.append(module.register_forward_hook(self.forward_hook(name), with_kwargs=True))
 
     def close(self) -> None:
@@ -95,19 +75,55 @@ class Observer:
             return None
         entry, head_input = self.latest
         passed = any(other.gradient for other in self.observed[: self.observed.index(entry)])
-        return None if passed else head_input
+        return None if any(self.part.ranks.any([passed])) else head_input
 
-    def take_weight_gradients(self, model: nn.Module) -> None:
-        """Keep the norms of what the backward pass left in `.grad`."""
-        for parameter in model.parameters():
-            if parameter.grad is not None:
-                self.weight_gradients[id(parameter)] = _norm(parameter.grad)
+    def settle_weights(self) -> None:
+        """Find out with the other ranks, each of which may hold a shard, which weights are zero."""
+        if self.part.ranks.alone:
+            return
+        self.part.ranks.agree("forward pass")
+        owned = [(entry, parameter) for entry in self.observed for parameter in entry.scales]
+        held = self.part.ranks.any([bool(shard(parameter.detach()).any()) for _, parameter in owned])
+        zero = {id(entry) for (entry, _), values in zip(owned, held, strict=True) if not values}
+        for entry in self.observed:
+            entry.settled = id(entry) in zero
+
+    def settle_gradients(self, model: nn.Module) -> None:
+        """From each rank's part to the whole: norms of gradients at outputs, and of what is left in `.grad`."""
+        ranks = self.part.ranks
+        ranks.agree("backward pass")
+        joined = ranks.norm([-1.0 if entry.gradient is None else entry.gradient for entry in self.observed])
+        for entry, whole in zip(self.observed, joined, strict=True):
+            entry.gradient = None if whole < 0 else whole
+        parameters = list(model.parameters())
+        wanted = ranks.any([parameter.grad is not None for parameter in parameters])
+        parameters = [parameter for parameter, some in zip(parameters, wanted, strict=True) if some]
+        gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
+        self.weight_gradients = dict(zip(map(id, parameters), weight_norms(gradients, ranks), strict=True))
+
+    def _follow_pre_hooks(self, module: nn.Module) -> None:
+        """Know a tensor again that a pre-hook passes on as a view, as those of FSDP do."""
+        before: list[Tensor] = []
+
+        def note(_: nn.Module, args: Any, kwargs: Any) -> None:
+            before[:] = tensors_in((args, kwargs))
+
+        def follow(_: nn.Module, args: Any, kwargs: Any) -> None:
+            for old, new in zip(before, tensors_in((args, kwargs)), strict=False):
+                same = self._same_as_before(old)
+                if same is not None and new is not old and new.data_ptr() == old.data_ptr():
+                    self._last_seen[id(new)] = (weakref.ref(new), _version(new), same)
+            before.clear()
+
+        self._handles.append(module.register_forward_pre_hook(note, prepend=True, with_kwargs=True))
+        self._handles.append(module.register_forward_pre_hook(follow, with_kwargs=True))
 
     def _observe(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
-        tensor = main_tensor(output, self.samples)
-        if tensor is None:
-            self.unusable[name] = _why_unusable(output, self.samples)
+        reading = read(output, self.part, f"the output of {name or 'the model'}")
+        if reading is None:
+            self.unusable[name] = _why_unusable(output, self.part)
             return
+        tensor = reading.tensor
         same = self._same_as_before(tensor)
         if same is not None:
             same.also.append(name)
@@ -116,7 +132,7 @@ class Observer:
         self._calls[name] = call + 1
         # No autocast: it leaves float64 alone, and that is all that is computed with here.
         with torch.no_grad():
-            entry = self._measure(name, call, module, inputs, tensor.detach())
+            entry = self._measure(name, call, module, inputs, replace(reading, tensor=tensor.detach()))
         self.observed.append(entry)
         # The version tells `relu_(x)` from `x`: one tensor object, two representations.
         self._last_seen[id(tensor)] = (weakref.ref(tensor), _version(tensor), entry)
@@ -127,32 +143,39 @@ class Observer:
         if self.progress is not None:
             self.progress(name)
 
-    def _measure(self, name: str, call: int, module: nn.Module, inputs: Any, tensor: Tensor) -> Observed:
-        hidden = sample_view(tensor, self.samples)
-        assert hidden is not None, "main_tensor only returns tensors with a sample view"
+    def _measure(self, name: str, call: int, module: nn.Module, inputs: Any, reading: Reading) -> Observed:
+        ranks, tensor = self.part.ranks, reading.tensor
         channels_first = tensor.ndim == 3 and self._has_channels_first(module, inputs)
-        sequences = None if channels_first else token_view(tensor, self.samples)
-        if sequences is not None:
-            tokens = spread(sequences.shape[1], _TOKENS)
-            sequences = sample_frame(sequences[spread(self.samples, _SEQUENCES)][:, tokens])
-        frame = sample_frame(hidden[self.rows])
+        sequences = None if channels_first else reading.sequences
+        frame = self.frame(reading)
         suspect = frame.shape[0] < 2 or not float(frame[1, 1].abs()) > _EQUAL * float(frame[0, 0].abs())
-        first = next(tensors_in(inputs), None) if suspect else None
+        first = next((t.detach() for t in tensors_in(inputs)), None) if suspect else None
+        not_finite, input_is_there = ranks.any([not _is_finite(tensor), first is not None and bool(first.any())])
         return Observed(
             name=name,
             call=call,
             module=module,
-            shape=tuple(tensor.shape),
-            units=hidden.shape[1],
+            shape=reading.shape,
+            part_shape=tuple(tensor.shape),
+            units=reading.units,
             weighted=is_weight_layer(module),
             # Small, and on the CPU: parts of a model may live on different devices.
             frame=frame.cpu(),
-            token_frames=None if sequences is None else sequences.cpu(),
+            token_frames=None if sequences is None else self._token_frames(sequences).cpu(),
             channels_first=channels_first,
-            finite=_is_finite(tensor),
-            input_is_constant=suspect and (first is None or not differs_over_samples(first.detach(), self.samples)),
-            input_is_zero=first is not None and not bool(first.detach().any()),
+            finite=not not_finite,
+            input_is_constant=suspect and not differs_over_samples(first, self.part),
+            input_is_zero=first is not None and not input_is_there,
         )
+
+    def frame(self, reading: Reading) -> Tensor:
+        """The samples that are compared, wherever they are, in their own span."""
+        return self.part.ranks.frame(reading.samples[self.rows], self.row_counts)
+
+    def _token_frames(self, sequences: Tensor) -> Tensor:
+        tokens = spread(sequences.shape[1], _TOKENS)
+        frames = sample_frame(sequences[self.part.spread(_SEQUENCES)][:, tokens])
+        return self.part.ranks.gather_rows(frames, self.part.spread_counts(_SEQUENCES))
 
     def _has_channels_first(self, module: nn.Module, inputs: Any) -> bool:
         """By its type, or because it has no parameters and its input had: an activation after a convolution."""
@@ -175,7 +198,7 @@ class Observer:
             self._handles.append(tensor.register_hook(lambda gradient: self._gradient(entry, gradient)))
 
     def _gradient(self, entry: Observed, gradient: Tensor) -> None:
-        entry.gradient = _norm(gradient)
+        entry.gradient = norm(gradient)
         if self.progress is not None:
             self.progress(entry.name)
 
@@ -184,11 +207,12 @@ class Observer:
         checkpointing had no gradient graph the first time, so gradients are followed now."""
         call = self._recomputed.get(name, 0)
         self._recomputed[name] = call + 1
-        tensor = main_tensor(output, self.samples)
         known = [entry for entry in self.observed if entry.name == name]
         # Called several times, segments are rerun in another order: which call this is, nobody can say.
-        if tensor is not None and len(known) == 1 and call == 0 and known[0].gradient is None:
-            self._follow_gradient(tensor, known[0])
+        if len(known) == 1 and call == 0 and known[0].gradient is None:
+            tensor = next((t for t in tensors_in(output) if t.shape == known[0].part_shape), None)
+            if tensor is not None:
+                self._follow_gradient(tensor, known[0])
 
 
 def _start_of_graph(inputs: Any, output: Any) -> Tensor | None:
@@ -203,39 +227,13 @@ def _start_of_graph(inputs: Any, output: Any) -> Tensor | None:
     return output.detach().requires_grad_().clone()
 
 
-def main_tensor(output: Any, samples: int) -> Tensor | None:
-    """The tensor that stands for an output: the first floating one with a dimension that counts the samples."""
-    return next((t for t in tensors_in(output) if sample_view(t, samples) is not None), None)
-
-
-def _why_unusable(output: Any, samples: int) -> str:
+def _why_unusable(output: Any, part: Part) -> str:
     shapes = [tuple(t.shape) for t in tensors_in(output)]
     if not shapes:
         return f"its output, {type(output).__name__}, holds no tensor"
-    return f"no floating output of its shapes {shapes} has a dimension of {samples} samples"
-
-
-def _scales(module: nn.Module, weighted: bool) -> list[nn.Parameter]:
-    """Parameters that multiply the output: matrices, and a normalisation's or layer-scale's vector, not biases."""
-    owned = list(owned_parameters(module))
-    matrices = [p for p in owned if p.ndim >= 2] if weighted else []
-    bias = getattr(module, "bias", None)
-    return matrices or [p for p in owned if p is not bias]
-
-
-def _norm(gradient: Tensor) -> float:
-    """Frobenius norm; in float64 outside a safe range, for in float32 the square of 1e-23 is 0 and of 1e20 infinite."""
-    gradient = getattr(gradient, "full_tensor", lambda: gradient)()  # a sharded DTensor's norm is of the whole
-    gradient = gradient.detach()
-    if gradient.is_sparse:
-        gradient = gradient.coalesce().values()
-    quick = float(torch.linalg.vector_norm(gradient))
-    if 1e-9 < quick < 1e15 and gradient.element_size() >= 4:
-        return quick
-    if quick == 0 and not bool(gradient.any()):
-        return 0.0
-    wide = torch.complex128 if gradient.is_complex() else torch.float64
-    return float(torch.linalg.vector_norm(gradient.cpu().to(wide)))
+    # Every rank gives the same reason, and shapes on ranks differ.
+    of_shapes = f" of its shapes {shapes}" if part.ranks.alone else ""
+    return f"no floating output{of_shapes} has a dimension of {part.total} samples"
 
 
 def _is_finite(tensor: Tensor) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from orthoscope.probe.sharded import shard
+
 # Integers as wide as an element: comparing bits byte by byte would take four times as long.
 _WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -68,6 +70,7 @@ class _Tensors:
 
 def _same_bits(tensor: Tensor, value: Tensor) -> bool:
     """Bits, not values: nan equals itself, and minus zero is not zero. Version counters do not see `.data`."""
+    tensor, value = shard(tensor.detach()), shard(value)
     if tensor.layout is not torch.strided:
         return torch.equal(tensor.detach().to_dense(), value.to_dense())
     tensor, value = tensor.resolve_conj().resolve_neg(), value.resolve_conj().resolve_neg()
@@ -78,14 +81,19 @@ def _same_bits(tensor: Tensor, value: Tensor) -> bool:
 class _Attributes:
     """Everything a module holds in its dictionary: training flag, hooks, counters, caches.
 
-    Containers are refilled in place, because hook handles keep weak references to them.
+    Containers are refilled in place, because hook handles keep weak references to them. Hooks of state
+    dictionaries stay: FSDP sets its own in its first pass, once and for all.
     """
+
+    STAY = ("_state_dict_pre_hooks", "_load_state_dict_pre_hooks")
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
         self.training = module.training  # a scripted module does not keep it in its dictionary
         self.values = dict(vars(module))
-        self.contents = {k: v.copy() for k, v in self.values.items() if isinstance(v, (dict, list, set))}
+        self.contents = {
+            k: v.copy() for k, v in self.values.items() if isinstance(v, (dict, list, set)) and k not in self.STAY
+        }
 
     def restore(self) -> None:
         for name, content in self.contents.items():

@@ -5,15 +5,15 @@ from itertools import count
 
 import torch
 from torch import Tensor
-from torch.nn.utils.parametrize import type_before_parametrizations
 
-from orthoscope.linalg import sample_frame
 from orthoscope.probe.batches import Call, tensors_in
 from orthoscope.probe.layer import Layer, Representation, Status
 from orthoscope.probe.names import owned_parameters
-from orthoscope.probe.observer import Observed, Observer
+from orthoscope.probe.observed import Observed
+from orthoscope.probe.observer import Observer
 from orthoscope.probe.reduction import mean_representation, representations
-from orthoscope.probe.views import sample_view, spread
+from orthoscope.probe.sharded import class_name
+from orthoscope.probe.views import read
 
 # Energy around the mean, relative to all, below which float32 rows are the same row.
 _IDENTICAL = 1e-13
@@ -34,7 +34,7 @@ def layers_of(observer: Observer) -> list[Layer]:
                 index=index,
                 name=entry.name,
                 call=entry.call,
-                kind=type_before_parametrizations(entry.module).__name__,
+                kind=class_name(entry.module),
                 depth=next(depth) if entry.weighted else None,
                 shape=entry.shape,
                 samples=entry.frame.shape[0],
@@ -53,14 +53,14 @@ def layers_of(observer: Observer) -> list[Layer]:
     return rows
 
 
-def input_layer(call: Call, max_samples: int) -> Layer:
+def input_layer(call: Call, observer: Observer) -> Layer:
     """The batch itself as a row, so that a degenerate input is not blamed on the network."""
     tensor = next(tensors_in((call.args, call.kwargs)))
     # Token ids are names, not magnitudes: all that can be asked of them is whether they differ.
     values = tensor.detach().double() if not tensor.is_complex() else torch.view_as_real(tensor.detach()).double()
-    hidden = sample_view(values, call.samples)
-    assert hidden is not None, "the batch counts its own samples"
-    frame = sample_frame(hidden[spread(call.samples, max_samples)])
+    reading = read(values, observer.part, "the batch")
+    assert reading is not None, "the batch counts its own samples"
+    frame = observer.frame(reading).cpu()
     view = representations([frame])[0]
     finite = bool(frame.isfinite().all())
     return Layer(
@@ -69,11 +69,11 @@ def input_layer(call: Call, max_samples: int) -> Layer:
         call=0,
         kind=str(tensor.dtype).removeprefix("torch."),
         depth=None,
-        shape=tuple(tensor.shape),
+        shape=reading.shape[: tensor.ndim],  # without the two parts of complex numbers
         samples=frame.shape[0],
-        units=hidden.shape[1],
+        units=reading.units,
         status=Status.MEASURED if finite else Status.NOT_FINITE,
-        rms=float(frame.norm()) / (frame.shape[0] * hidden.shape[1]) ** 0.5,
+        rms=float(frame.norm()) / (frame.shape[0] * reading.units) ** 0.5,
         sample_view=view,
         token_view=None,
         gradient_norm=None,
