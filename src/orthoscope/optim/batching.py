@@ -10,7 +10,7 @@ from torch import Tensor
 from orthoscope.linalg import weight_matrix
 
 # A stack larger than the second-level cache is slower than its parts: 1.4 times at 128 x 128.
-_CHUNK_BYTES = 1 << 19
+CHUNK_BYTES = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def chunks(
     for key, group in groups.items():
         first = group[0]
         matrix_bytes = (first.shape[-2:].numel() if batched else first.numel()) * first.element_size()
-        count = max(1, _CHUNK_BYTES // max(1, matrix_bytes))
+        count = max(1, CHUNK_BYTES // max(1, matrix_bytes))
         if batched:
             total = first.shape[:-2].numel()
             yield from (Chunk([p], key[-1], slice(i, i + count)) for p in group for i in range(0, total, count))

@@ -1,0 +1,209 @@
+"""Steepest descent in the spectral norm: momentum, orthogonalised, for matrices; AdamW for the rest."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, final, overload
+
+import torch
+from torch import Tensor
+
+from orthoscope.optim.manifold_groups import check_keys, check_options
+from orthoscope.optim.matrix_stacks import orthogonalized_updates
+from orthoscope.optim.matrix_views import MatrixView
+from orthoscope.optim.muon_elementwise import Tensors, adamw_step_, matrix_scale, momentum_updates, move_
+from orthoscope.optim.muon_options import Group, check_muon_options, separated
+from orthoscope.optim.sharding.exchange import orthogonalized
+
+# What a file must agree with, because the state means something else otherwise.
+_STRUCTURE = ("use_muon", "views")
+
+
+@final
+class Muon(torch.optim.Optimizer):
+    r"""Momentum, orthogonalised, for matrices $W$ with gradient $G$; `torch.optim.AdamW` for all other parameters.
+
+    $$ B \leftarrow \mu B + (1 - \mu)\,G, \qquad
+       N = \begin{cases} (1 - \mu)\,G + \mu B & \text{nesterov} \\ B & \text{else} \end{cases}, \qquad
+       W \leftarrow (1 - \eta\lambda)\,W - \eta\, s\, \operatorname{orthogonalize}(N) $$
+
+    `lr` is $\eta$, `momentum` $\mu$, `weight_decay` $\lambda$. `scale` names $s$, which depends on the shape of the
+    matrix (`update_scale`): "original" $\sqrt{\max(1, \text{out}/\text{in})}$, "match_rms_adamw"
+    $0.2\sqrt{\max(\text{out}, \text{in})}$ with which `lr` is as in AdamW, "rms_to_rms"
+    $\sqrt{\text{out}/\text{in}}$ and "none" 1. `method`, `steps` and `dtype` (in which products are computed) are those
+    of `linalg.orthogonalize`. With method "keller" this is `torch.optim.Muon`, whose products are in bfloat16.
+
+    **Which parameters.** `Muon(muon_parameter_groups(model))` knows the layers: embeddings, norms, biases and the head
+    go to AdamW, and fused query, key and value are three matrices. `Muon(model.parameters())` sees only shapes: vectors
+    and scalars go to AdamW, all else to Muon, a convolution as `(out, in·k·k)`; embeddings and heads too, since they
+    cannot be told from other matrices. A group that has both kinds becomes two. With `use_muon=False` a group follows
+    AdamW, with `use_muon=True` Muon. Which matrices a parameter holds is said by `views=`, a `MatrixView` for the whole
+    group or one for each parameter.
+
+    Groups of AdamW have `adamw_lr` as their `lr` and `adamw_weight_decay` as their `weight_decay` unless they say
+    otherwise, so that schedulers find every group's rate at the same place.
+
+    **State.** `momentum_buffer` for Muon, `step`, `exp_avg` and `exp_avg_sq` for AdamW, each laid out as its parameter,
+    a DTensor if that is one. `process_group` shares the work among ranks that hold the same parameters, as under
+    DistributedDataParallel; it is not saved, and a copy or a pickle of the optimizer has none. Sharded parameters
+    (`fully_shard`) bring their own.
+
+    `p.grad` is never written to; parameters without a gradient are skipped; a gradient that is nan makes its own
+    matrix nan and no other. Under `torch.compile` give `lr` as a tensor if a scheduler changes it.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 0.02,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+        *,
+        nesterov: bool = True,
+        scale: str = "original",
+        method: str = "auto",
+        steps: int | None = None,
+        dtype: torch.dtype | None = None,
+        maximize: bool = False,
+        process_group: Any = None,
+        adamw_lr: float | Tensor = 3e-4,
+        adamw_betas: tuple[float, float] = (0.9, 0.95),
+        adamw_eps: float = 1e-8,
+        adamw_weight_decay: float = 0.0,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "scale": scale,
+            "method": method,
+            "steps": steps,
+            "dtype": dtype,
+            "maximize": maximize,
+            "use_muon": None,
+            "views": None,
+            "adamw_lr": adamw_lr,
+            "adamw_betas": adamw_betas,
+            "adamw_eps": adamw_eps,
+            "adamw_weight_decay": adamw_weight_decay,
+        }
+        check_muon_options(defaults)
+        check_options({"lr": adamw_lr, "weight_decay": adamw_weight_decay})
+        self.process_group = process_group
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.process_group = getattr(self, "process_group", None)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """As `torch.optim.Optimizer`; `use_muon` and `views` are keys of a group; one with both kinds becomes two."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"a group is a dict with the key 'params', got {type(param_group).__name__}")
+        super().add_param_group(dict(param_group))
+        group = self.param_groups.pop()
+        check_keys(group, self.defaults)
+        check_muon_options(group)
+        self.param_groups.extend(separated(group, given=param_group))
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """One step; a closure is evaluated first, with gradients, and its loss returned."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        prepared = []
+        for group in self.param_groups:
+            tensors = Tensors([], [], [], [], [], [], [])
+            self._init_group(group, *tensors)
+            prepared.append((group, tensors))
+        # Groups that are computed alike are exchanged between ranks together: one round a step.
+        together: dict[tuple[Any, ...], list[tuple[Group, Tensors]]] = {}
+        for group, tensors in prepared:
+            if group["use_muon"]:
+                together.setdefault((group["method"], group["steps"], group["dtype"]), []).append((group, tensors))
+            else:
+                adamw_step_(group, tensors)
+        for (method, steps, dtype), groups in together.items():
+            compute = partial(orthogonalized_updates, method=method, steps=steps, dtype=dtype)
+            self._muon_step(groups, compute)
+        return loss
+
+    def _muon_step(
+        self,
+        groups: list[tuple[Group, Tensors]],
+        compute: Callable[[list[Tensor], list[MatrixView]], list[Tensor]],
+    ) -> None:
+        updates = [update for group, tensors in groups for update in momentum_updates(group, tensors)]
+        plain = [view for _, tensors in groups for view in tensors.views]
+        made = {view: MatrixView(*view) for view in dict.fromkeys(plain)}
+        views = [made[view] for view in plain]
+        directions = orthogonalized(updates, views, compute, self.process_group)
+        start = 0
+        for group, tensors in groups:
+            end = start + len(tensors.parameters)
+            move_(group, tensors, directions[start:end])
+            start = end
+
+    def _init_group(
+        self,
+        group: Group,
+        parameters: list[Tensor],
+        gradients: list[Tensor],
+        first: list[Tensor],
+        second: list[Tensor],
+        steps: list[Tensor],
+        views: list[tuple[Any, ...]],
+        scales: list[float],
+    ) -> None:
+        """Append what has a gradient, and its state, to the lists; `torch.compile` knows the name and skips it."""
+        for place, parameter in enumerate(group["params"]):
+            if parameter.grad is None:
+                continue
+            if parameter.grad.is_sparse:
+                raise ValueError("Muon takes dense gradients, got a sparse one: use sparse=False")
+            state = self.state[parameter]
+            if not state and group["use_muon"]:
+                state["momentum_buffer"] = torch.zeros_like(parameter)
+            elif not state:
+                state["step"] = torch.tensor(0.0)  # on the CPU, as torch keeps it
+                state["exp_avg"] = torch.zeros_like(parameter)
+                state["exp_avg_sq"] = torch.zeros_like(parameter)
+            parameters.append(parameter)
+            gradients.append(parameter.grad)
+            if group["use_muon"]:
+                first.append(state["momentum_buffer"])
+                views.append(group["views"][place])
+                scales.append(matrix_scale(group["scale"], group["views"][place], parameter.shape))
+            else:
+                first.append(state["exp_avg"])
+                second.append(state["exp_avg_sq"])
+                steps.append(state["step"])
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As `torch.optim.Optimizer`; which rule a group follows must agree with the file, and what it lacks stays.
+
+        So the state of a `torch.optim.Muon` can be continued: its momentum is the same.
+        """
+        groups = []
+        for saved, own in zip(state_dict["param_groups"], self.param_groups, strict=False):
+            for key in _STRUCTURE:
+                if key in saved and _as_tuples(saved[key]) != _as_tuples(own[key]):
+                    raise ValueError(
+                        f"the state was saved with {key}={saved[key]} and this group has {own[key]}: build the"
+                        " optimizer from the same parameter groups"
+                    )
+            groups.append(
+                {**{key: value for key, value in own.items() if key not in ("params", "param_names")}, **saved}
+            )
+        groups.extend(state_dict["param_groups"][len(groups) :])
+        super().load_state_dict({**state_dict, "param_groups": groups})
+
+
+def _as_tuples(value: Any) -> Any:
+    return [tuple(item) for item in value] if isinstance(value, list | tuple) else value

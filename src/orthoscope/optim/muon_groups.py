@@ -1,0 +1,114 @@
+"""Which parameters of a model Muon moves, and as which matrices: groups for the optimizer."""
+
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from orthoscope.layers.selection import Include
+from orthoscope.optim.layer_views import embedding_weights, layer_views, output_layers
+from orthoscope.optim.matrix_views import MatrixView
+
+
+def muon_parameter_groups(
+    model: nn.Module,
+    include: Include = None,
+    exclude: Include = None,
+    views: Mapping[str, MatrixView] | None = None,
+) -> list[dict[str, Any]]:
+    """Groups for `Muon`: the matrices of hidden layers, and the rest, if there is any, for its AdamW.
+
+    Matrices are the weights of linear, convolution and recurrent layers and of attention (`layer_views`), unless an
+    embedding has the same weight. Biases, norms, embeddings, parameters that belong to no such layer and those under a
+    parametrization, an orthogonal one for example, are the rest.
+
+    `include` and `exclude` hold one or several shell patterns for names of layers or of their weights, as in
+    `"encoder.*"`, or are a function of a layer's name and the layer. Without either, the output layers are left to
+    AdamW. Which these are cannot be read off a model with certainty: taken are the last layer of all, and the last in
+    every child of the model that is called `head`, `classifier`, `fc` or the like. `exclude=()` leaves out nothing.
+
+    `views` says which matrices a parameter holds, by patterns too, where that is not recognised:
+    `{"*.query_key_value": MatrixView(parts=3 * heads), "*.experts.weight": MatrixView(batched=True)}`. It also admits
+    parameters that are none of the above, so embeddings as well.
+
+    The groups hold `param_names` too, by which the optimizer speaks of a weight; torch asks that all groups do.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"parameters are chosen from an nn.Module, got {type(model).__name__}: pass the model")
+    candidates = _candidates(model, views or {})
+    chosen = _chosen(model, candidates, include, exclude)
+    if not chosen:
+        have = f"it has {', '.join(candidates)}" if candidates else "it has no matrix of a layer that is known"
+        raise ValueError(
+            f"no parameter of {type(model).__name__} is left for Muon ({have}, output layers are left out): choose"
+            " with include, or use torch.optim.AdamW"
+        )
+    parameters = dict(model.named_parameters())
+    rest = {name: parameter for name, parameter in parameters.items() if name not in chosen}
+    groups: list[dict[str, Any]] = [
+        {
+            "params": [parameters[name] for name in chosen],
+            "param_names": list(chosen),
+            "use_muon": True,
+            "views": [candidates[name].plain for name in chosen],
+        }
+    ]
+    if rest:
+        groups.append({"params": list(rest.values()), "param_names": list(rest), "use_muon": False})
+    return groups
+
+
+def _candidates(model: nn.Module, views: Mapping[str, MatrixView]) -> dict[str, MatrixView]:
+    """The parameters that Muon may move, in the order of the model."""
+    known, embeddings = layer_views(model), embedding_weights(model)
+    matched: set[str] = set()
+    candidates: dict[str, MatrixView] = {}
+    for name, parameter in model.named_parameters():
+        own = [pattern for pattern in views if _matches(name, pattern)]
+        matched.update(own)
+        if own and parameter.ndim >= 2:
+            candidates[name] = views[own[-1]]
+        elif name in known and id(parameter) not in embeddings:
+            candidates[name] = known[name]
+        else:
+            continue
+        if is_lazy(parameter):
+            raise ValueError(f"{name} has no shape yet: run one batch through the model first")
+    for pattern in views:
+        if pattern not in matched:
+            raise ValueError(
+                f"{pattern!r} in views matches no parameter of {type(model).__name__}: correct the pattern"
+            )
+    return candidates
+
+
+def _chosen(model: nn.Module, candidates: dict[str, MatrixView], include: Include, exclude: Include) -> list[str]:
+    chosen = list(candidates) if include is None else _selected(model, candidates, include)
+    if exclude is not None:
+        left_out = set(_selected(model, candidates, exclude))
+    else:
+        left_out = output_layers(model) if include is None else set()
+    return [name for name in chosen if name not in left_out and _layer_name(name) not in left_out]
+
+
+def _selected(
+    model: nn.Module, names: Iterable[str], selection: str | Iterable[str] | Callable[..., bool]
+) -> list[str]:
+    """The names that a selection means; each of its patterns must mean something."""
+    if callable(selection):
+        return [name for name in names if selection(_layer_name(name), model.get_submodule(_layer_name(name)))]
+    patterns = [selection] if isinstance(selection, str) else list(selection)
+    for pattern in patterns:
+        if not any(_matches(name, pattern) for name in names):
+            raise ValueError(f"{pattern!r} matches no matrix: choose among {', '.join(names) or 'none'}")
+    return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(_layer_name(name), pattern)
+
+
+def _layer_name(name: str) -> str:
+    return name.rpartition(".")[0]

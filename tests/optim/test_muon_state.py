@@ -1,0 +1,334 @@
+"""Muon is an optimizer of torch: its AdamW is torch's own, and nothing that `torch.optim` promises is lost."""
+
+import copy
+import io
+import math
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from optim.optimizers import gaussian, walk
+from orthoscope.optim import MatrixView, Muon
+from orthoscope.optim.update_scale import SCALES
+
+
+def parameter(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> nn.Parameter:
+    return nn.Parameter(gaussian(*shape, seed=seed, dtype=dtype))
+
+
+def mixed() -> list[nn.Parameter]:
+    """A matrix, a convolution, fused query, key and value, experts; a table, a bias and a scalar."""
+    shapes: list[tuple[int, ...]] = [(6, 4), (4, 3, 2, 2), (6, 2), (3, 4, 5), (9, 4), (4,), ()]
+    return [nn.Parameter(like(shape, i)) for i, shape in enumerate(shapes)]
+
+
+def like(shape: Sequence[int], seed: int) -> Tensor:
+    return gaussian(math.prod(shape), seed=seed).reshape(tuple(shape))
+
+
+def groups(parameters: list[nn.Parameter]) -> list[dict[str, Any]]:
+    return [
+        {"params": parameters[:2], "use_muon": True},
+        {"params": parameters[2:4], "views": [MatrixView(parts=3), MatrixView(batched=True)], "scale": "rms_to_rms"},
+        {"params": parameters[4:], "use_muon": False},
+    ]
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {"weight_decay": 0.1}, {"maximize": True}, {"lr": torch.tensor(0.01, dtype=torch.float64)}], ids=str
+)
+def test_the_rest_follows_torch_s_adamw_bit_for_bit(extra: dict[str, Any]) -> None:
+    ours, theirs = mixed()[4:], mixed()[4:]
+    options = {"lr": 0.01, "weight_decay": 0.0, **extra}
+    muon = Muon(
+        [{"params": ours, "use_muon": False}],
+        maximize=options.get("maximize", False),
+        adamw_lr=options["lr"],
+        adamw_weight_decay=options["weight_decay"],
+        adamw_betas=(0.8, 0.9),
+        adamw_eps=1e-6,
+    )
+    walk(muon, 6)
+    walk(torch.optim.AdamW(theirs, betas=(0.8, 0.9), eps=1e-6, **options), 6)
+    for own, their, start in zip(ours, theirs, mixed()[4:], strict=True):
+        assert torch.equal(own, their)
+        assert not torch.equal(own, start)
+
+
+def test_plain_parameters_are_told_apart_by_their_shape() -> None:
+    """Vectors and scalars go to AdamW with its own rate; a convolution is a matrix."""
+    parameters = mixed()
+    optimizer = Muon(parameters, lr=0.05, weight_decay=0.1, adamw_lr=0.002, adamw_weight_decay=0.3)
+    matrices, rest = optimizer.param_groups
+    assert [p.ndim for p in matrices["params"]] == [2, 4, 2, 3, 2]
+    assert [p.ndim for p in rest["params"]] == [1, 0]
+    assert (matrices["use_muon"], matrices["lr"], matrices["weight_decay"]) == (True, 0.05, 0.1)
+    assert (rest["use_muon"], rest["lr"], rest["weight_decay"]) == (False, 0.002, 0.3)
+    walk(optimizer, 1)
+    assert set(optimizer.state[parameters[0]]) == {"momentum_buffer"}
+    assert set(optimizer.state[parameters[-1]]) == {"step", "exp_avg", "exp_avg_sq"}
+
+
+def test_a_group_may_set_its_own_rates_and_names_follow_the_parameters() -> None:
+    named = {"weight": parameter(3, 3), "bias": parameter(3), "gain": parameter(3, seed=1)}
+    optimizer = Muon(
+        [
+            {"params": [("bias", named["bias"])], "use_muon": False, "lr": 0.7},
+            {"params": [*named.items()][::2], "lr": 0.4},
+        ],
+        adamw_lr=0.1,
+    )
+    assert [group["param_names"] for group in optimizer.param_groups] == [["bias"], ["weight"], ["gain"]]
+    assert [group["lr"] for group in optimizer.param_groups] == [0.7, 0.4, 0.1]
+    assert len(Muon([parameter(3, 3), parameter(2, 3)]).param_groups) == 1
+
+
+def saved_and_loaded(state: dict[str, Any]) -> Any:
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_a_state_that_was_saved_continues_as_if_never_interrupted(nesterov: bool) -> None:
+    parameters = mixed()
+    optimizer = Muon(groups(parameters), nesterov=nesterov, dtype=torch.float64)
+    walk(optimizer, 3, seed=1)
+    saved = saved_and_loaded({"optimizer": optimizer.state_dict(), "weights": [p.detach() for p in parameters]})
+    walk(optimizer, 3, seed=2)
+    resumed = mixed()
+    other = Muon(groups(resumed), lr=0.9, nesterov=nesterov)
+    other.load_state_dict(saved["optimizer"])
+    assert other.param_groups[0]["lr"] == 0.02
+    with torch.no_grad():
+        for own, weight in zip(resumed, saved["weights"], strict=True):
+            own.copy_(weight)
+    walk(other, 3, seed=2)
+    for one, two in zip(parameters, resumed, strict=True):
+        assert torch.equal(one, two)
+
+
+def test_a_state_of_other_groups_is_refused() -> None:
+    state = Muon(groups(mixed())).state_dict()
+    parameters = mixed()
+    turned = [{"params": g["params"], "use_muon": not g.get("use_muon", True)} for g in groups(parameters)[:1]]
+    with pytest.raises(ValueError, match=r"saved with use_muon=True and this group has False"):
+        Muon([*turned, *groups(parameters)[1:]]).load_state_dict(state)
+    other = groups(mixed())
+    other[1]["views"] = [MatrixView(), MatrixView(batched=True)]
+    with pytest.raises(ValueError, match=r"saved with views=\[\(3, 1, False, False\), .* build the optimizer"):
+        Muon(other).load_state_dict(state)
+    with pytest.raises(ValueError, match=r"different number of parameter groups"):
+        Muon(mixed()[:2]).load_state_dict(state)
+
+
+def test_a_training_with_torch_s_muon_can_be_continued() -> None:
+    weight = parameter(6, 4)
+    torchs = torch.optim.Muon([weight], lr=0.03, momentum=0.8, nesterov=False)
+    walk(torchs, 2)
+    ours = Muon([weight], scale="match_rms_adamw")
+    ours.load_state_dict(saved_and_loaded(torchs.state_dict()))
+    assert torch.equal(ours.state[weight]["momentum_buffer"], torchs.state[weight]["momentum_buffer"])
+    (group,) = ours.param_groups
+    assert (group["lr"], group["momentum"], group["nesterov"], group["scale"]) == (0.03, 0.8, False, "match_rms_adamw")
+    walk(ours, 1)
+
+
+def test_optimizers_are_copied_and_pickled() -> None:
+    parameters = mixed()
+    optimizer = Muon(groups(parameters))
+    walk(optimizer, 2)
+    for twin in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        expected = [nn.Parameter(p.detach().clone()) for p in parameters]
+        reference = Muon(groups(expected))
+        reference.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        walk(twin, 1, seed=5)
+        walk(reference, 1, seed=5)
+        moved = [p for group in twin.param_groups for p in group["params"]]
+        assert all(torch.equal(one, two) for one, two in zip(moved, expected, strict=True))
+        twin.add_param_group({"params": [parameter(2, 2), parameter(2)]})
+        assert [group["lr"] for group in twin.param_groups[-2:]] == [0.02, 3e-4]
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+@pytest.mark.parametrize("shape", [(6, 3), (300, 300)], ids=str)
+def test_gradients_may_come_late_or_never_and_are_not_written_to(shape: tuple[int, int], nesterov: bool) -> None:
+    early, late, never = (parameter(*shape, seed=seed) for seed in range(3))
+    optimizer = Muon([early, late, never], nesterov=nesterov)
+    for step in range(3):
+        gradients = {early: gaussian(*shape, seed=step)}
+        if step >= 1:
+            gradients[late] = gaussian(*shape, seed=step)
+        for weight, gradient in gradients.items():
+            weight.grad = gradient.clone()
+        optimizer.step()
+        for weight, gradient in gradients.items():
+            assert torch.equal(weight.grad, gradient)  # type: ignore[arg-type]
+    alone = parameter(*shape, seed=1)
+    reference = Muon([alone], nesterov=nesterov)
+    for step in (1, 2):
+        alone.grad = gaussian(*shape, seed=step)
+        reference.step()
+    torch.testing.assert_close(late.detach(), alone.detach(), rtol=0, atol=1e-9)
+    assert torch.equal(never, parameter(*shape, seed=2))
+
+
+def test_closures_groups_added_later_and_schedulers_work() -> None:
+    first, second = parameter(6, 3), parameter(2)
+    optimizer = Muon([first])
+    optimizer.add_param_group({"params": [second], "use_muon": False, "lr": 0.5})
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        assert torch.is_grad_enabled()
+        loss = first.square().sum() + second.square().sum()
+        loss.backward()
+        return loss.item()
+
+    before = (first.square().sum() + second.square().sum()).item()
+    losses = []
+    for _ in range(3):
+        losses.append(optimizer.step(closure))
+        schedule.step()
+    assert losses[0] == before
+    assert losses[2] < losses[1] < losses[0]
+    torch.testing.assert_close([group["lr"] for group in optimizer.param_groups], [0.02 / 8, 0.5 / 8])
+
+
+def test_one_cycle_moves_the_momentum_of_muon() -> None:
+    optimizer = Muon([parameter(3, 3), parameter(3)])
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, [0.1, 0.01], total_steps=10)
+    walk(optimizer, 3, after=lambda step: schedule.step())
+    assert 0.85 <= optimizer.param_groups[0]["momentum"] < 0.95
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_a_rate_that_is_a_tensor_is_that_number(weight_decay: float) -> None:
+    ours, theirs = mixed(), mixed()
+    rate = torch.tensor(0.03, dtype=torch.float64)
+    walk(Muon(ours, lr=rate, weight_decay=weight_decay, adamw_lr=rate), 4)
+    walk(Muon(theirs, lr=0.03, weight_decay=weight_decay, adamw_lr=0.03), 4)
+    for own, their in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(own.detach(), their.detach(), rtol=0, atol=1e-13)
+
+
+def test_maximising_is_minimising_the_negative() -> None:
+    ours, theirs = mixed(), mixed()
+    up, down = Muon(groups(ours), maximize=True), Muon(groups(theirs))
+    for seed in range(3):
+        for own, their in zip(ours, theirs, strict=True):
+            own.grad = like(own.shape, seed)
+            their.grad = -own.grad
+        up.step()
+        down.step()
+    for own, their in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(own.detach(), their.detach(), rtol=0, atol=1e-13)
+
+
+def test_nan_stays_in_its_own_matrix() -> None:
+    ill, well, experts = parameter(4, 4), parameter(4, 4, seed=1), parameter(3, 4, 4, seed=2)
+    optimizer = Muon([{"params": [ill, well]}, {"params": [experts], "views": MatrixView(batched=True)}])
+    for weight in (ill, well, experts):
+        weight.grad = gaussian(*weight.shape, seed=5)
+    ill.grad[0, 0] = experts.grad[1, 2, 3] = torch.nan  # type: ignore[index]
+    optimizer.step()
+    assert ill.isnan().all()
+    assert well.isfinite().all()
+    assert [bool(matrix.isnan().any()) for matrix in experts] == [False, True, False]
+
+
+def test_a_gradient_of_zero_moves_nothing_but_the_decay() -> None:
+    weight, empty = parameter(4, 3), nn.Parameter(torch.zeros(0, 3))
+    weight.grad, empty.grad = torch.zeros(4, 3, dtype=torch.float64), torch.zeros(0, 3)
+    for scale in SCALES:
+        Muon([weight, empty], scale=scale, lr=0.1).step()
+    assert torch.equal(weight, parameter(4, 3))
+    Muon([weight], lr=0.1, weight_decay=0.5).step()
+    torch.testing.assert_close(weight.detach(), 0.95 * parameter(4, 3).detach())
+
+
+def test_what_has_no_meaning_is_refused() -> None:
+    weight = parameter(3, 3)
+    refusals: list[tuple[type[Exception], str, Callable[[], object]]] = [
+        (TypeError, r"a parameter of shape \(2, 2\) is complex", lambda: Muon([nn.Parameter(torch.eye(2) + 0j)])),
+        (TypeError, r"w of shape \(2, 2\) is complex", lambda: Muon([("w", nn.Parameter(torch.eye(2) + 0j))])),
+        (
+            ValueError,
+            r"bias: .*\(3,\) holds no matrix",
+            lambda: Muon([{"params": [("bias", parameter(3))], "use_muon": True}]),
+        ),
+        (ValueError, r"\(3, 3\) cannot be cut", lambda: Muon([{"params": [weight], "views": MatrixView(parts=2)}])),
+        (
+            ValueError,
+            r"one for each of 1 parameters, got 2",
+            lambda: Muon([{"params": [weight], "views": [MatrixView()] * 2}]),
+        ),
+        (ValueError, r"write 'use_muon'", lambda: Muon([{"params": [weight], "use_moun": True}])),
+        (ValueError, r"did you mean 'rms_to_rms'", lambda: Muon([weight], scale="rms_to_rm")),
+        (ValueError, r"method must be one of .*'polar_express'.*, got 'svd'", lambda: Muon([weight], method="svd")),
+        (ValueError, r"momentum must be at least 0 and less than 1, got 1", lambda: Muon([weight], momentum=1.0)),
+        (ValueError, r"lr must be at least 0, got -1", lambda: Muon([weight], lr=-1.0)),
+        (ValueError, r"lr must be at least 0, got -2", lambda: Muon([weight], adamw_lr=-2.0)),
+        (ValueError, r"weight_decay must be at least 0", lambda: Muon([weight], weight_decay=-1.0)),
+        (ValueError, r"adamw_betas must be", lambda: Muon([weight], adamw_betas=(0.9, 1.0))),
+        (ValueError, r"adamw_eps must be", lambda: Muon([weight], adamw_eps=-1.0)),
+        (ValueError, r"steps must be at least 1", lambda: Muon([weight], steps=0)),
+    ]
+    for kind, message, build in refusals:
+        with pytest.raises(kind, match=message):
+            build()
+
+
+def test_a_sparse_gradient_is_refused_before_anything_moves() -> None:
+    weight, table = parameter(3, 3), nn.Embedding(5, 3, sparse=True)
+    table(torch.tensor([1])).sum().backward()
+    weight.grad = gaussian(3, 3)
+    with pytest.raises(ValueError, match=r"dense gradients, got a sparse one"):
+        Muon([{"params": [weight]}, {"params": table.parameters(), "use_muon": False}]).step()
+    assert torch.equal(weight, parameter(3, 3))
+
+
+COMPILED = """
+import copy, torch
+from torch import nn
+from orthoscope.optim import Muon, muon_parameter_groups
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 2)).double()
+batch = torch.randn(5, 6, dtype=torch.float64)
+
+def trained(compiled):
+    net, rate = copy.deepcopy(model), torch.tensor(0.02, dtype=torch.float64)
+    optimizer = Muon(muon_parameter_groups(net), lr=rate, weight_decay=0.1, steps=2)
+    step = torch.compile(optimizer.step, backend="eager") if compiled else optimizer.step
+    graphs = []
+    for _ in range(4):
+        optimizer.zero_grad()
+        net(batch).square().sum().backward()
+        step()
+        rate.mul_(0.9)
+        graphs.append(torch._dynamo.utils.counters["stats"]["unique_graphs"] if compiled else 0)
+    return net, graphs
+
+(compiled, graphs), (plain, _) = trained(True), trained(False)
+for one, two, start in zip(compiled.parameters(), plain.parameters(), model.parameters(), strict=True):
+    torch.testing.assert_close(one, two, rtol=0, atol=1e-7)  # compiled, torch counts AdamW's steps in float32
+    assert not torch.equal(one, start)
+assert graphs[0] > 0 and len(set(graphs[1:])) == 1, graphs
+print(graphs)
+"""
+
+
+def test_a_compiled_step_gives_the_same_numbers_and_is_not_compiled_again() -> None:
+    """In a process of its own, where no function is wrapped by a type checker."""
+    run = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
