@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint benchmark benchmark-theory bench-weights clean
+.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -27,6 +27,11 @@ benchmark-theory: .venv/test.stamp  ## kernel maps beside dks, and predictions b
 bench-weights: .venv/test.stamp  ## orthogonal weights beside the peers; writes docs/weights_benchmark.md, ten minutes
 	$(PIP) --editable '.[peers]'
 	$(BIN)/python benchmarks/weights.py
+
+bench-gradients: .venv/test.stamp  ## Muon beside the peers, and trainings; writes docs/gradients_benchmark.md, twenty minutes
+	$(PIP) --editable '.[peers]'
+	-$(BIN)/python -m orthoscope.papers.ju2025.optimizer_comparison
+	$(BIN)/python benchmarks/gradients.py
 
 clean:
 	rm -rf .venv build dist

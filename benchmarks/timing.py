@@ -48,9 +48,9 @@ def alternating(
     return {name: Cost(statistics.median(found), len(found), peaks[name]) for name, found in times.items()}
 
 
-def product_seconds(rows: int, inner: int, columns: int) -> float:
-    """Seconds of one float32 product: the unit in which costs travel between machines."""
-    left, right = torch.randn(rows, inner), torch.randn(inner, columns)
+def product_seconds(rows: int, inner: int, columns: int, dtype: torch.dtype = torch.float32) -> float:
+    """Seconds of one product: the unit in which costs travel between machines."""
+    left, right = torch.randn(rows, inner).to(dtype), torch.randn(inner, columns).to(dtype)
     repeats = max(1, round(2e8 / (2 * rows * inner * columns)))
 
     def products() -> None:

@@ -1,8 +1,8 @@
 """The page of the weights benchmark, drawn from the saved numbers alone: what was promised, and every cost."""
 
-from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+
+from tables import LIMIT_COLUMNS, PROMISE_COLUMNS, Numbers, Table, about, costs, grouped, limit, markdown, promise
 
 # What is promised: method, peer, where, and how many times faster at least.
 MAP_TARGETS = [
@@ -49,20 +49,16 @@ LIMITS = [
     ),
     *(("penalties", name, "512x512x3x3", "error", 1e-6) for name in ("DSO", "SRIP")),
 ]
-Table = list[list[str]]
-Numbers = dict[str, Any]
 
 
 def page(numbers: Numbers) -> str:
-    versions = ", ".join(f"{name} {value}" for name, value in numbers["versions"].items())
-    about = f"{numbers['processor']}, {numbers['threads']} threads, {versions}, commit {numbers['commit']}"
     parts = [
         "# Orthogonal weights beside the peers",
         "Written by `make bench-weights`; do not edit. Float32, candidates in turns in one process, medians.\n"
         "*Products* are times of one plain product of the same size in the same process; *peak* is memory above what\n"
         "was there before the first call, which includes some of the libraries' own buffers; *error* is max |WᵀW − I|\n"
         "or, of penalties, the relative error of value and gradient.",
-        f"{about}; {numbers['seconds']:.0f} s in all.",
+        about(numbers),
         "## What is promised, and what was seen",
         markdown(promises(numbers)),
         markdown(limits(numbers)),
@@ -76,68 +72,33 @@ def page(numbers: Numbers) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def grouped(rows: Sequence[Numbers], field: str) -> list[tuple[str, list[Numbers]]]:
-    return [(name, list(found)) for name, found in groupby(rows, lambda row: row[field])]
-
-
 def section(rows: int, columns: int, found: list[Numbers]) -> str:
     return f"### {rows} x {columns}\n\n{markdown(costs(found))}"
 
 
-def costs(rows: list[Numbers]) -> Table:
-    header = ["method", "ms", "products", "peak MiB", "error"]
-    return [header] + [
-        [
-            row["method"],
-            f"{row['milliseconds']:.3g}",
-            f"{row['products']:.3g}",
-            "" if row["peak_mebibytes"] is None else f"{row['peak_mebibytes']:.0f}",
-            "" if row["error"] is None else f"{row['error']:.1e}",
-        ]
-        for row in rows
-    ]
-
-
 def promises(numbers: Numbers) -> Table:
     """Every promise with the ratio seen; one that was missed says so."""
-    lines = [["ours", "beside", "where", "promised", "seen"]]
+    lines = [PROMISE_COLUMNS]
     for ours, peer, (rows, columns), least in MAP_TARGETS:
         here = [row for row in numbers["maps"] if (row["rows"], row["columns"]) == (rows, columns)]
-        lines.append(_promise(here, ours, peer, f"{rows} x {columns}", least))
+        lines.append(promise(here, ours, peer, f"{rows} x {columns}", least))
     for ours, peer, least in STEP_TARGETS:
         first = numbers["steps"][0]["matrices"]
-        lines.append(_promise([row for row in numbers["steps"] if row["matrices"] == first], ours, peer, first, least))
+        lines.append(promise([row for row in numbers["steps"] if row["matrices"] == first], ours, peer, first, least))
     for ours, peer, kernel, least in PENALTY_TARGETS:
         here = [row for row in numbers["penalties"] if row["kernel"] == kernel]
-        lines.append(_promise(here, ours, peer, kernel, least))
+        lines.append(promise(here, ours, peer, kernel, least))
     return lines
 
 
 def limits(numbers: Numbers) -> Table:
     """Every limit with what was seen; one that was missed says so."""
-    lines = [["ours", "where", "column", "at most", "seen"]]
+    lines = [LIMIT_COLUMNS]
     for table, ours, where, column, most in LIMITS:
         (row,) = [r for r in numbers[table] if r["method"] == f"orthoscope {ours}" and _where(r) == where]
-        seen = row[column]
-        lines.append([ours, where, column, f"{most:g}", f"{seen:.3g}" + ("" if seen <= most else ", missed")])
+        lines.append(limit(ours, where, column, most, row[column]))
     return lines
 
 
 def _where(row: Numbers) -> str:
     return f"{row['rows']} x {row['columns']}" if "rows" in row else row.get("matrices") or row["kernel"]
-
-
-def _promise(rows: list[Numbers], ours: str, peer: str, where: str, least: float) -> list[str]:
-    seen = ratio(rows, f"orthoscope {ours}", peer)
-    return [ours, peer, where, f"{least}x", f"{seen:.3g}x" + ("" if seen >= least else ", missed")]
-
-
-def ratio(rows: list[Numbers], ours: str, peer: str) -> float:
-    by_name = {row["method"]: row["milliseconds"] for row in rows}
-    return by_name[peer] / by_name[ours]
-
-
-def markdown(table: Table) -> str:
-    header, *lines = table
-    rule = ["---"] * len(header)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *lines))

@@ -51,6 +51,15 @@ def test_the_python_of_the_weights_page_runs() -> None:
     assert float((isometry(images).norm() / images.norm()).detach()) == pytest.approx(1, abs=1e-5)  # type: ignore[operator, attr-defined]
 
 
+def test_the_python_of_the_gradients_page_runs() -> None:
+    names: dict[str, object] = {}
+    for language, code in re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs/gradients.md").read_text(), flags=re.DOTALL):
+        if language == "python":
+            exec(compile(code, "gradients.md", "exec"), names)
+    assert names["groups"][0]["views"][0] == names["MatrixView"](parts=3).plain  # type: ignore[index, operator]
+    assert {row.weight for row in names["watched"].rows} >= {"0.weight", "3.weight"}  # type: ignore[attr-defined]
+
+
 COMMANDS = [
     line.split("#")[0].strip()
     for language, code in BLOCKS
@@ -81,6 +90,8 @@ def test_every_file_the_documents_link_to_exists() -> None:
         ROOT / "docs/theory.md",
         ROOT / "docs/weights.md",
         ROOT / "docs/weights_benchmark.md",
+        ROOT / "docs/gradients.md",
+        ROOT / "docs/gradients_benchmark.md",
     ):
         for link in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
             assert link.startswith("https:") or (document.parent / link).exists(), f"{document.name}: {link}"

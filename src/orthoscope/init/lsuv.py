@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope.init.schemes import initialise_, weight_layers
+from orthoscope.init.sharded import is_sharded
 from orthoscope.init.trial import check_accepted
 from orthoscope.init.weights import WeightLayer, fill_, weight_blocks
 from orthoscope.probe.batches import as_call, copied
@@ -28,12 +29,17 @@ def lsuv_(
     without a second pass and is what the next layer gets to see. `start=None` keeps the weights and
     biases the model came with and only scales them. A layer whose variance is already
     within `tolerance` of 1 is left as it is (published: 0.1). A layer that is called more than once is
-    scaled for its first call. A layer that cannot be scaled, as an orthogonal one, is refused before any is
-    changed. Returns, by layer, the standard deviation that was divided out.
+    scaled for its first call. A layer that cannot be scaled, as an orthogonal or a sharded one, is refused before
+    any is changed. Returns, by layer, the standard deviation that was divided out.
 
     The peer to compare with: it sees variance only, and variance cannot see samples collapse.
     """
     layers = weight_layers(model)
+    for name, layer in layers:
+        if is_sharded(layer.weight):
+            raise ValueError(
+                f"layer {name!r} is sharded, and ranks would scale it by batches of their own: shard it afterwards"
+            )
     check_accepted(layers, lambda layer, _: fill_(layer, 2 * weight_blocks(layer)), "a multiple of its weight")
     if start is not None:
         initialise_(model, start, generator=generator)

@@ -2,7 +2,7 @@
 
 import torch
 
-from orthoscope.init.weights import WeightLayer, fill_, weight_blocks
+from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
 from orthoscope.linalg import haar
 
 
@@ -12,8 +12,8 @@ def orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generato
     Each group of a grouped convolution is orthogonal on its own, which is what makes the whole
     block-diagonal matrix orthogonal.
     """
-    blocks = weight_blocks(layer)
-    groups, out, fan_in = blocks.shape
-    device = generator.device if generator is not None else blocks.device
-    frames = haar(out, fan_in, groups, generator=generator, dtype=blocks.dtype, device=device)
+    groups, out, fan_in = blocks_shape(layer)
+    weight = layer.weight
+    device = generator.device if generator is not None else weight.device
+    frames = haar(out, fan_in, groups, generator=generator, dtype=weight.dtype, device=device)
     fill_(layer, gain * frames)

@@ -39,7 +39,8 @@ def initialise_(
 
     Embeddings, normalisations and weights that no `nn.Linear` or `nn.Conv*` owns (the fused projections
     of `nn.MultiheadAttention`, say) stay as they are; so does an output layer tied to an embedding.
-    If one layer cannot be filled, as an orthogonal one by any scheme but "orthogonal", none is.
+    Sharded weights (`fully_shard`) get the numbers that one process would draw, by the first rank's generator; all
+    ranks must call. If one layer cannot be filled, as an orthogonal one by any scheme but "orthogonal", none is.
     """
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
     filled = weight_layers(model)

@@ -6,6 +6,7 @@ from torch import nn
 
 from orthoscope.init.normal import TRANSFORMER_STD
 from orthoscope.init.schemes import weight_layers
+from orthoscope.init.sharded import whole
 
 _ENTRIES = 8  # of every weight and bias; training moves all of them
 
@@ -33,11 +34,14 @@ def bias_variance(scheme: str, fan_in: int) -> float:
 
 
 def weight_sample(model: nn.Module) -> tuple[float, ...]:
-    """A few entries of every weight and bias, spread over it, as numbers; none of a model without values."""
+    """A few entries of every weight and bias, spread over it, as numbers; none of a model without values.
+
+    Sharded ones are gathered, so all ranks must ask.
+    """
     found: list[float] = []
     for _, layer in weight_layers(model):
         for values in (layer.weight, layer.bias):
             if values is not None and not values.is_meta:
-                flat = values.detach().flatten()
+                flat = whole(values.detach()).flatten()
                 found += flat[:: max(1, len(flat) // _ENTRIES)].tolist()
     return tuple(found)

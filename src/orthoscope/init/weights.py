@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils import parametrize
 
+from orthoscope.init.sharded import whole, write_
 from orthoscope.linalg import group_matrices, weight_of_group_matrices
 
 WeightLayer = nn.Linear | _ConvNd
@@ -15,7 +16,14 @@ WeightLayer = nn.Linear | _ConvNd
 
 def weight_blocks(layer: WeightLayer) -> Float[Tensor, "groups out fan_in"]:
     """The weight as one matrix `(out, in·k·k)` for every group: a grouped convolution is block diagonal."""
-    return group_matrices(layer.weight.detach(), _groups(layer), _is_transposed(layer))
+    return group_matrices(whole(layer.weight.detach()), _groups(layer), _is_transposed(layer))
+
+
+def blocks_shape(layer: WeightLayer) -> tuple[int, int, int]:
+    """`(groups, out, fan_in)` of `weight_blocks`, without gathering a weight that is sharded."""
+    shadow = torch.empty(layer.weight.shape, device="meta")
+    groups, out, fan_in = group_matrices(shadow, _groups(layer), _is_transposed(layer)).shape
+    return groups, out, fan_in
 
 
 @torch.no_grad()
@@ -27,7 +35,7 @@ def fill_(layer: WeightLayer, blocks: Float[Tensor, "groups out fan_in"]) -> Non
         # `weight` is computed here: writing into it would be lost, assigning reaches its source.
         layer.weight = filters.to(weight)
     else:
-        weight.copy_(filters)
+        write_(weight, filters)
 
 
 def normal_blocks(
@@ -36,8 +44,7 @@ def normal_blocks(
     r"""Independent $\mathcal N(0, \text{std}^2)$, shaped as `weight_blocks`, on the generator's device."""
     weight = layer.weight
     device = generator.device if generator is not None else weight.device
-    shape = weight_blocks(layer).shape
-    return std * torch.randn(shape, generator=generator, dtype=weight.dtype, device=device)
+    return std * torch.randn(blocks_shape(layer), generator=generator, dtype=weight.dtype, device=device)
 
 
 def fans(layer: WeightLayer) -> tuple[int, int]:
@@ -49,7 +56,7 @@ def fans(layer: WeightLayer) -> tuple[int, int]:
     Strides are ignored, as everybody does; the fan out of a grouped convolution is smaller than torch's,
     which forgets the groups.
     """
-    _, out, fan_in = weight_blocks(layer).shape
+    _, out, fan_in = blocks_shape(layer)
     return fan_in, out * math.prod(layer.weight.shape[2:])
 
 

@@ -9,13 +9,16 @@ from orthoscope.linalg.haar import haar
 from orthoscope.linalg.householder import householder_coordinates, householder_frame
 from orthoscope.linalg.matrices import group_matrices, weight_matrix, weight_of_group_matrices
 from orthoscope.linalg.nearest_frame import nearest_frame
+from orthoscope.linalg.orthogonalize import METHODS, chosen_method, orthogonalize
 from orthoscope.linalg.parallel import over_cores
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.linalg.spectra import gram_singular_values, singular_values
 
 __all__ = [
+    "METHODS",
     "cayley_coordinates",
     "cayley_frame",
+    "chosen_method",
     "contrasts",
     "convolution_deviation",
     "convolution_singular_values",
@@ -30,6 +33,7 @@ __all__ = [
     "householder_coordinates",
     "householder_frame",
     "nearest_frame",
+    "orthogonalize",
     "orthonormality_error",
     "over_cores",
     "polar_factor",

@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor
 
+from orthoscope.linalg.gram_series import corrected, gram_excess
 from orthoscope.linalg.polar import polar_factor
-from orthoscope.linalg.products import add_product_
+
+__all__ = ["corrected", "gram_excess", "nearest_frame"]
 
 # Up to here four terms of the series leave at most 2% of the excess.
 _NEAR = 0.5
@@ -30,32 +32,6 @@ def nearest_frame(frame: Tensor, out: Tensor | None = None) -> Tensor:
     does not touch its neighbours in the batch. `out` must not share memory with `frame`.
     """
     return _nearest(frame, out, scalable=True)
-
-
-def gram_excess(frame: Tensor) -> Tensor:
-    r"""$E = Y^\mathsf{H}Y - I$, in the precision of $Y$."""
-    excess = frame.mH @ frame
-    excess.diagonal(dim1=-2, dim2=-1).sub_(1)
-    return excess
-
-
-def corrected(frame: Tensor, excess: Tensor, degree: int, out: Tensor | None = None) -> Tensor:
-    r"""$Y(I - \tfrac12E + \tfrac38E^2 - \tfrac5{16}E^3 + \tfrac{35}{128}E^4)$, cut at degree 1, 2 or 4.
-
-    `excess` is overwritten. The identity is added last: adding small to large costs one rounding, a product many.
-    """
-    if degree == 1:
-        series = excess.mul_(-1 / 2)
-    else:
-        square = excess @ excess
-        if degree == 4:
-            tail = (excess * (-5 / 16)).add_(square, alpha=35 / 128)
-            tail = add_product_(square * (3 / 8), square, tail)
-        else:
-            tail = square.mul_(3 / 8)
-        series = tail.add_(excess, alpha=-1 / 2)
-    out = torch.empty_like(frame) if out is None else out
-    return add_product_(out.copy_(frame), frame, series)
 
 
 def _nearest(frame: Tensor, out: Tensor | None, scalable: bool) -> Tensor:

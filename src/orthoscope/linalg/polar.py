@@ -3,17 +3,55 @@
 import torch
 from torch import Tensor
 
+from orthoscope.linalg.polar_newton import newton_polar_factor
+from orthoscope.linalg.polar_refinement import refined_polar_factor
+
+# From this size of the small side on, Newton's method is faster than a decomposition.
+_NEWTON_SIDE = 256
+
+# Condition numbers between which a decomposition in float64 is corrected: below, the error is
+# 1e-11 or less; above, the correction is too long for one step.
+_CORRECTED = (1e4, 1e11)
+
 
 def polar_factor(matrix: Tensor) -> Tensor:
     r"""The nearest matrix with orthonormal columns (rows, if wide): $UV^\mathsf{H}$ for $M = U\Sigma V^\mathsf{H}$.
 
-    Computed in double precision and returned in the type of `matrix`. Where $M$ is rank deficient the
-    nearest matrix is not unique; one of them is returned. A matrix that is not finite gives nan.
+    Exact: the largest error of an entry, and the relative one in the Frobenius norm, are below $10^{-6}$ in float32
+    for condition numbers up to $10^4$ and more, and below $10^{-10}$ in float64 up to $10^8$ (real matrices, where no
+    derivative is asked for; else the error is $10^{-16}$ times the condition number). Narrower types are computed in
+    float32 or better and rounded once. Where $M$ is rank deficient the nearest matrix is not unique; one of
+    them is returned, orthonormal in every case. A matrix that is not finite gives nan, and its neighbours in the batch
+    are not touched. Differentiable.
     """
+    if matrix.shape[-2] < matrix.shape[-1]:
+        return polar_factor(matrix.mT).mT.contiguous()
+    if matrix.is_complex() or (matrix.requires_grad and torch.is_grad_enabled()):
+        return _from_singular_vectors(matrix, corrected=False)
+    if matrix.dtype == torch.float64 or matrix.shape[-1] < _NEWTON_SIDE:
+        return _from_singular_vectors(matrix, corrected=matrix.dtype == torch.float64)
+    frames = [_single_precision(each) for each in matrix.reshape(-1, *matrix.shape[-2:])]
+    return torch.stack(frames).view(matrix.shape).to(matrix.dtype) if frames else matrix.clone()
+
+
+def _single_precision(matrix: Tensor) -> Tensor:
+    # Not finite: the largest entry is not either, and comparing with nan is false.
+    frame = newton_polar_factor(matrix) if matrix.abs().amax() < torch.inf else None
+    return _from_singular_vectors(matrix, corrected=False).float() if frame is None else frame
+
+
+def _from_singular_vectors(matrix: Tensor, corrected: bool) -> Tensor:
     precise = matrix.to(torch.promote_types(matrix.dtype, torch.float64))
     finite = precise.isfinite().all(-1).all(-1)[..., None, None]
-    left, _, right = torch.linalg.svd(precise.where(finite, 0), full_matrices=False)
-    return (left @ right).where(finite, torch.nan).to(matrix.dtype)
+    precise = precise.where(finite, 0)
+    left, values, right = torch.linalg.svd(precise, full_matrices=False)
+    frame = left @ right
+    if corrected and values.numel():
+        condition = values[..., 0] / values[..., -1]
+        which = (condition > _CORRECTED[0]) & (condition < _CORRECTED[1])
+        if bool(which.any()):
+            frame[which] = refined_polar_factor(precise[which], frame[which], values[which], right[which].mT)
+    return frame.where(finite, torch.nan).to(matrix.dtype)
 
 
 def orthonormality_error(matrix: Tensor) -> Tensor:

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.orthogonalize import orthogonalize
+from orthoscope.linalg.parallel import balanced_over_cores
 from orthoscope.optim.batching import CHUNK_BYTES
 from orthoscope.optim.matrix_views import MatrixView
+from orthoscope.optim.sharding.ownership import orthogonalization_cost
 
 # What an accelerator is given at a time: enough to be busy, little beside the parameters of a model that fills it.
 _DEVICE_BYTES = 1 << 26
@@ -25,15 +27,27 @@ def orthogonalized_updates(
 ) -> list[Tensor]:
     """`orthogonalize` of every matrix that an update holds, in the update's shape and type; nothing is written to."""
     found: list[list[Tensor]] = [[] for _ in updates]
-    for chunk in _chunks(updates, views):
+    chunks = list(_chunks(updates, views))
+
+    def orthogonalized(chunk: Sequence[Piece]) -> Tensor:
         stack = chunk[0][1] if len(chunk) == 1 else torch.cat([piece for _, piece, _ in chunk])
-        whole = orthogonalize(stack, method, steps, dtype=dtype)
-        for (index, _, _), piece in zip(chunk, whole.split([count for _, _, count in chunk]), strict=True):
+        return orthogonalize(stack, method, steps, dtype=dtype)
+
+    if all(update.device.type == "cpu" for update in updates):
+        stacks = balanced_over_cores(orthogonalized, chunks, [_cost(chunk) for chunk in chunks])
+    else:
+        stacks = [orthogonalized(chunk) for chunk in chunks]
+    for chunk, stack in zip(chunks, stacks, strict=True):
+        for (index, _, _), piece in zip(chunk, stack.split([count for _, _, count in chunk]), strict=True):
             found[index].append(piece)
     return [
         view.assemble(pieces[0] if len(pieces) == 1 else torch.cat(pieces), update.shape) if pieces else update.clone()
         for update, view, pieces in zip(updates, views, found, strict=True)
     ]
+
+
+def _cost(chunk: Sequence[Piece]) -> int:
+    return sum(orthogonalization_cost(*piece.shape) for _, piece, _ in chunk)
 
 
 def _chunks(updates: Sequence[Tensor], views: Sequence[MatrixView]) -> Iterator[list[Piece]]:

@@ -1,0 +1,166 @@
+"""The planner: ranks that do not exist send what it says, and the verb prints it."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from wire import WireBytes
+
+from cli.process import orthoscope
+from orthoscope.cli import plan_muon
+from orthoscope.optim.matrix_views import MatrixView
+from orthoscope.optim.plan import muon_plan
+from orthoscope.optim.plan_shapes import model_shapes, parsed_shapes
+from orthoscope.optim.sharding.exchange import orthogonalized
+from orthoscope.optim.sharding.splits import chunk_sizes
+
+
+@pytest.fixture(params=[0, 5, 15])
+def fake_rank(request: pytest.FixtureRequest) -> Iterator[int]:
+    """One of 16 ranks that do not exist."""
+    dist.init_process_group("fake", store=FakeStore(), rank=request.param, world_size=16)
+    yield request.param
+    dist.destroy_process_group()
+
+
+LARGE = [(4096, 4096)] * 4 + [(11008, 4096)] * 2 + [(4096, 11008), (37, 4096), (50, 3, 7, 7)]
+LARGE += [(5, 640)] * 12  # owned also by ranks that have no slice of them
+
+
+@pytest.mark.parametrize("layout", ["ddp", "fsdp", "hsdp"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_sixteen_ranks_that_are_not_there_send_what_the_plan_says(
+    layout: str, dtype: torch.dtype, fake_rank: int
+) -> None:
+    mesh = init_device_mesh("cpu", (2, 8) if layout == "hsdp" else (16,))
+    placements = [Replicate(), Shard(0)] if layout == "hsdp" else [Shard(0)]
+    views = [MatrixView()] * len(LARGE)
+
+    def copies(updates: list[Tensor], _: list[MatrixView]) -> list[Tensor]:
+        return [update.clone() for update in updates]
+
+    def update(shape: tuple[int, ...]) -> Tensor:
+        if layout == "ddp":
+            return torch.empty(shape, dtype=dtype)
+        rows = chunk_sizes(shape[0], mesh.size(mesh.ndim - 1))[mesh.get_local_rank(mesh.ndim - 1)]
+        local, full = torch.empty(rows, *shape[1:], dtype=dtype), torch.empty(shape, device="meta")
+        return DTensor.from_local(local, mesh, placements, run_check=False, shape=full.shape, stride=full.stride())
+
+    with FakeTensorMode():
+        updates = [update(shape) for shape in LARGE]
+        group = dist.group.WORLD if layout == "ddp" else None
+        with WireBytes() as wire:
+            orthogonalized(updates, views, copies, group)
+    plan = muon_plan(LARGE, layout=layout, ranks=16, shards=8 if layout == "hsdp" else None, dtype=dtype)
+    planned: dict[str, int] = {}
+    for call, sent in plan.sent.items():
+        if call != "agreement":  # which only gloo makes
+            planned[call.split()[0]] = planned.get(call.split()[0], 0) + sent[fake_rank]
+    assert wire.sent == planned
+    assert sum(planned.values()) > 1e6
+
+
+def test_seven_billion_parameters_on_eight_ranks() -> None:
+    """By hand: $6.476 \\cdot 10^9$ elements, of which 7/8 travel to owners and 7/8 back."""
+    shapes = model_shapes("7b")
+    elements = 32 * (4 * 4096**2 + 3 * 4096 * 11008)
+    plan = muon_plan(shapes, layout="fsdp", ranks=8)
+    assert (plan.parameters, plan.elements) == (224, elements)
+    assert set(plan.momentum) == {elements * 4 // 8}
+    # Every rank owns as much as any other, and an eighth of what it owns is already there.
+    assert set(plan.total_sent) == {2 * 4 * elements // 8 * 7 // 8 + 7 * 16}
+    assert muon_plan(shapes, layout="ddp", ranks=8).sent["all_gather"] == (4 * elements // 8 * 7,) * 8
+
+
+def test_a_thousand_ranks_do_not_send_padding() -> None:
+    shapes = model_shapes("70b")
+    plan = muon_plan(shapes, layout="ddp", ranks=1024, dtype=torch.bfloat16)
+    assert plan.elements == 80 * (2 * 8192**2 + 2 * 1024 * 8192 + 3 * 8192 * 28672)
+    assert max(plan.total_sent) < 1.01 * 2 * plan.elements
+    assert 3 * 2 * plan.elements < 1023 * 2 * 8192 * 28672, "padded to the largest matrix, it would be thrice that"
+
+
+def test_replicas_share_the_work() -> None:
+    shapes = model_shapes("7b")
+    sharded, replicated = (muon_plan(shapes, layout=layout, ranks=64) for layout in ("fsdp", "ddp"))
+    hybrid = muon_plan(shapes, layout="hsdp", ranks=64, shards=8)
+    assert hybrid.flops == sharded.flops == replicated.flops
+    assert set(hybrid.momentum) == {4 * hybrid.elements // 8}
+    assert max(sharded.total_sent) < max(hybrid.total_sent) < max(replicated.total_sent)
+
+
+def test_one_rank_sends_nothing() -> None:
+    for layout in ("ddp", "fsdp"):
+        plan = muon_plan([(4, 6), (8, 3)], layout=layout, ranks=1)
+        assert plan.total_sent == (0,)
+        assert plan.document()["bytes_sent"] == {"max": 0, "mean": 0}
+
+
+def test_shapes_are_read_as_written() -> None:
+    assert parsed_shapes("4x6*2, 3x2x5x5") == [(4, 6), (4, 6), (3, 2, 5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"layout": "zero"}, r"unknown layout 'zero': choose one of ddp, fsdp, hsdp"),
+        ({"ranks": 0}, r"one rank or more, got 0"),
+        ({"layout": "hsdp"}, r"a divisor of 8 ranks, got none"),
+        ({"layout": "hsdp", "shards": 3}, r"a divisor of 8 ranks, got 3"),
+        ({"shards": 2}, r"the layout is fsdp: leave them out"),
+        ({"shapes": []}, r"nothing to plan"),
+        ({"shapes": [(5,)]}, r"holds no matrix"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(options: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        muon_plan(**{"shapes": [(4, 4)], **options})  # type: ignore[arg-type]
+
+
+def test_the_verb_prints_a_table_and_json() -> None:
+    shown = orthoscope("plan-muon", "--model", "7b", "--ranks", "8,1024", "--layout", "fsdp,ddp", "--json", "-")
+    assert shown.returncode == 0, shown.stderr
+    document = json.loads(shown.stdout)
+    assert document["schema"] == "orthoscope.muon-plan/1"
+    assert [(plan["layout"], plan["ranks"]) for plan in document["plans"]] == [
+        ("fsdp", 8),
+        ("fsdp", 1024),
+        ("ddp", 8),
+        ("ddp", 1024),
+    ]
+    assert document["plans"][0] == muon_plan(model_shapes("7b"), layout="fsdp", ranks=8).document()
+    assert shown.stderr.startswith("MUON")
+    assert "5.67 GB" in shown.stderr
+    assert "all_to_all to owners" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, r"either --shapes or --model"),
+        ({"shapes": "3x"}, r"'3x' is not a shape"),
+        ({"shapes": "3x4*0"}, r"'3x4\*0' is not a shape"),
+        ({"shapes": "3x4*100001"}, r"at most 100000 parameters"),
+        ({"model": "8b"}, r"unknown model '8b': choose one of 7b, 70b"),
+        ({"model": "7b", "shapes": "3x4"}, r"either --shapes or --model"),
+        ({"model": "7b", "ranks": "8,two"}, r"'two' is not a number of ranks"),
+        ({"model": "7b", "dtype": "int8"}, r"unknown dtype 'int8'"),
+        ({"model": "7b", "json": "plan.txt"}, r"does not end in .json"),
+    ],
+)
+def test_the_verb_refuses_what_it_cannot_read(arguments: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        plan_muon(**arguments)  # type: ignore[arg-type]
+
+
+def test_the_verb_says_in_one_sentence_what_is_wrong() -> None:
+    shown = orthoscope("plan-muon", "--model", "7b", "--layout", "hsdp", "--shards", "3")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr == "orthoscope: hsdp needs the number of shards of a replica, a divisor of 8 ranks, got 3\n"

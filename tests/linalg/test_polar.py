@@ -1,0 +1,104 @@
+"""The exact polar factor is exact: against forty digits, at every condition number, shape and size."""
+
+import mpmath
+import pytest
+import torch
+from torch import Tensor
+
+from orthoscope.linalg.exact_products import exact_product, leading_bits, power_of_two
+from orthoscope.linalg.polar import orthonormality_error, polar_factor
+from orthoscope.linalg.polar_newton import newton_polar_factor
+
+
+def gaussian(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def conditioned(rows: int, columns: int, condition: float, seed: int = 0) -> Tensor:
+    left, right = torch.linalg.qr(gaussian(rows, columns, seed=seed)).Q, torch.linalg.qr(gaussian(columns, columns)).Q
+    exponents = torch.linspace(0, 1, columns, dtype=torch.float64)
+    return (left * condition**-exponents) @ right
+
+
+def polar_to_forty_digits(matrix: Tensor) -> Tensor:
+    with mpmath.workdps(40):
+        left, _, right = mpmath.svd_r(mpmath.matrix(matrix.double().tolist()))
+        return torch.tensor((left * right).tolist(), dtype=torch.float64)
+
+
+def from_singular_vectors(matrix: Tensor) -> Tensor:
+    left, _, right = torch.linalg.svd(matrix, full_matrices=False)
+    return left @ right
+
+
+@pytest.mark.parametrize("condition", [1e1, 1e5, 1e8])
+@pytest.mark.parametrize("shape", [(12, 12), (16, 10)], ids=str)
+def test_double_precision_is_exact_where_singular_vectors_are_not(shape: tuple[int, int], condition: float) -> None:
+    matrix = conditioned(*shape, condition)
+    expected = polar_to_forty_digits(matrix)
+    for scale in (1.0, 3e-200, 7e150):
+        # Scaled and back is not the same matrix, so this is held to its own error.
+        error = (polar_factor(matrix * scale) - expected).abs().max()
+        assert error < (1e-14 if scale == 1 else 2e-15 * condition)
+    assert (polar_factor(matrix.mT.contiguous()) - expected.mT).abs().max() < 1e-14
+    if condition == 1e8:
+        assert (from_singular_vectors(matrix) - expected).abs().max() > 1e-12, "the test must see the difference"
+
+
+@pytest.mark.parametrize("condition", [1e1, 1e4, 1e8])
+@pytest.mark.parametrize("shape", [(256, 256), (300, 260), (260, 300)], ids=str)
+def test_single_precision_is_exact_to_1e_6_by_newton_too(shape: tuple[int, int], condition: float) -> None:
+    """Held against the double precision that forty digits confirm above."""
+    tall = conditioned(max(shape), min(shape), condition)
+    matrix = (tall if shape[0] >= shape[1] else tall.mT).float()
+    expected = polar_factor(matrix.double())
+    result = polar_factor(matrix)
+    assert result.dtype == torch.float32
+    assert result.is_contiguous()
+    assert newton_polar_factor(matrix if shape[0] >= shape[1] else matrix.mT) is not None
+    assert (result - expected).norm() / expected.norm() < 1e-6
+    assert (result - expected).abs().max() < 1e-6
+    if condition == 1e4:
+        assert (from_singular_vectors(matrix) - expected).norm() / expected.norm() > 1e-5, "single precision cannot"
+
+
+@pytest.mark.parametrize("shape", [(8, 5), (5, 8), (270, 260)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
+def test_rank_deficient_and_broken_matrices(dtype: torch.dtype, shape: tuple[int, int]) -> None:
+    batch = gaussian(5, *shape, dtype=dtype)
+    batch[1] = 0
+    batch[2, :, :3] = batch[2, :, 3:4]
+    batch[3, 0, 0], batch[4, 1, 1] = torch.nan, torch.inf
+    result = polar_factor(batch)
+    assert float(orthonormality_error(result[:3]).max()) < 100 * torch.finfo(dtype).eps
+    assert bool(result[3:].isnan().all())
+    overlap = (result[2].mH @ batch[2]) if shape[0] >= shape[1] else (batch[2] @ result[2].mH)
+    torch.testing.assert_close(
+        overlap, overlap.mH, rtol=0, atol=1e-3 if dtype.itemsize < 16 and dtype != torch.float64 else 1e-10
+    )
+    assert torch.linalg.eigvalsh(overlap).min() > -1e-3, "nearest means that the overlap is positive"
+    assert polar_factor(batch[:0]).shape == (0, *shape)
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+def test_derivatives_pass(dtype: torch.dtype, shape: tuple[int, int]) -> None:
+    matrix = gaussian(*shape, dtype=dtype).requires_grad_()
+    assert torch.autograd.gradcheck(polar_factor, matrix)
+    large = gaussian(260, 256, dtype=torch.float32).requires_grad_()
+    assert polar_factor(large).requires_grad
+
+
+def test_exact_products_have_twice_the_digits() -> None:
+    left, right = conditioned(9, 9, 1e3), conditioned(9, 9, 1e8, seed=3)
+    rest = 1e-18 * gaussian(9, 9, seed=4)
+    head, tail = exact_product(left, right, rest)
+    with mpmath.workdps(60):
+        matrices = [mpmath.matrix(tensor.tolist()) for tensor in (left, right, rest, head, tail)]
+        error = matrices[0] * (matrices[1] + matrices[2]) - matrices[3] - matrices[4]
+        assert max(abs(entry) for entry in error) < 1e-22
+        plain = matrices[0] * (matrices[1] + matrices[2]) - mpmath.matrix((left @ right).tolist())
+        assert max(abs(entry) for entry in plain) > 1e-18, "plain products do not"
+    assert torch.equal(leading_bits(left) * 2**26, (leading_bits(left) * 2**26).round())
+    exponents = torch.tensor([-1022, -200, 0, 3, 1023])
+    assert power_of_two(exponents).tolist() == [2.0**exponent for exponent in exponents.tolist()]
