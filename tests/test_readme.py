@@ -65,11 +65,16 @@ COMMANDS = [
     for language, code in BLOCKS
     if language == "sh"
     for line in code.splitlines()
-    if line.startswith(("orthoscope diagnose ", "orthoscope predict ", "orthoscope errata"))
+    if line.startswith(("orthoscope diagnose ", "orthoscope predict ", "orthoscope errata", "orthoscope plan-muon "))
     if "mypkg" not in line and "timm" not in line
 ]
 # What the first line of the answer begins with.
-ANSWERS = {"diagnose": ("VERDICT",), "predict": ("DEEPEST", "network"), "errata": ("lu2024",)}
+ANSWERS = {
+    "diagnose": ("VERDICT",),
+    "predict": ("DEEPEST", "network"),
+    "errata": ("lu2024",),
+    "plan-muon": ("MUON",),
+}
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.split("#")[0].strip() != "orthoscope diagnose"])
@@ -79,6 +84,9 @@ def test_the_commands_of_the_readme_run(command: str, tmp_path: Path) -> None:
     shown = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, env=os.environ, timeout=120)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith(ANSWERS[arguments[3]])
+    if arguments[3] == "plan-muon":
+        table = [line.rstrip() for line in shown.stdout.splitlines()[2:9]]
+        assert table == next(code for language, code in BLOCKS if "momentum  temporary" in code).splitlines()
 
 
 def test_every_file_the_documents_link_to_exists() -> None:

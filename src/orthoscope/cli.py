@@ -210,7 +210,7 @@ def plan_muon(
     Parameters
     ----------
     shapes
-        Shapes of the parameters, such as "4096x4096*128,11008x4096*64,4096x11008*32".
+        Shapes of the parameters, such as `4096x4096*128,11008x4096*64,4096x11008*32`.
     model
         Instead of shapes: 7b or 70b, the hidden matrices of LLaMA.
     ranks
@@ -218,9 +218,9 @@ def plan_muon(
     layout
         ddp, fsdp, hsdp, or several of them.
     shards
-        Ranks that share one replica under hsdp.
+        Ranks that share one replica under hsdp, which needs it; a divisor of the ranks.
     dtype
-        Of parameters, momentum and what is sent: float32, bfloat16, float16, float64.
+        Of parameters, momentum and what is sent: float32, bfloat16, float16, float64, or fp32, bf16, fp16, fp64.
     json
         Write JSON here; "-" is standard output, and the table goes to standard error.
     """
@@ -229,7 +229,13 @@ def plan_muon(
     from rich.console import Console
 
     from orthoscope.optim.plan import SCHEMA, muon_plan
-    from orthoscope.optim.plan_shapes import floating_type, model_shapes, parsed_shapes, whole_numbers
+    from orthoscope.optim.plan_shapes import (
+        floating_type,
+        layouts_with_shards,
+        model_shapes,
+        parsed_shapes,
+        whole_numbers,
+    )
     from orthoscope.report.documents import replace as write_whole
     from orthoscope.report.muon_plan import plan_table
 
@@ -238,14 +244,8 @@ def plan_muon(
     _refuse_unwritable(None, json)
     parameters = model_shapes(model) if model else parsed_shapes(shapes)
     plans = [
-        muon_plan(
-            parameters,
-            layout=kind,
-            ranks=count,
-            shards=shards if kind == "hsdp" else None,
-            dtype=floating_type(dtype),
-        ).document()
-        for kind in layout.replace(" ", "").split(",")
+        muon_plan(parameters, layout=kind, ranks=count, shards=shared, dtype=floating_type(dtype)).document()
+        for kind, shared in layouts_with_shards(layout, shards)
         for count in whole_numbers(ranks)
     ]
     Console(stderr=json == "-").print(plan_table(plans))

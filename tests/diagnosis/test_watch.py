@@ -17,7 +17,7 @@ from orthoscope import metrics
 from orthoscope.diagnosis.update_row import UpdateRow
 from orthoscope.layers import orthogonal
 from orthoscope.linalg import weight_matrix
-from orthoscope.optim import Muon, muon_parameter_groups
+from orthoscope.optim import MatrixView, Muon, muon_parameter_groups
 
 
 class Network(nn.Module):
@@ -295,6 +295,49 @@ def test_what_is_skipped_is_named_with_the_reason() -> None:
     assert "skipped  table.weight: 40 rows" in str(w)
 
 
+def test_the_rows_that_are_counted_are_those_of_the_matrices() -> None:
+    """Outputs of a transposed convolution are its second dimension, and fused weights are three."""
+    model = nn.ModuleDict(
+        {
+            "up": nn.ConvTranspose2d(4, 50, 1),
+            "qkv": nn.Linear(16, 48),
+            "depthwise": nn.Conv2d(48, 48, 1, groups=48),
+            "grouped": nn.Conv2d(48, 48, 1, groups=4),
+        }
+    )
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    with orthoscope.watch(model, largest=30) as w:
+        optimizer.step()
+    assert w.skipped == {
+        "up.weight": "50 rows: more than largest=30",
+        "depthwise.weight": "48 rows: more than largest=30",
+    }
+    assert {row.weight.partition("[")[0]: row.shape for row in w.rows} == {
+        "qkv.weight": (16, 16),
+        "grouped.weight": (12, 12),
+    }
+
+
+def test_muon_says_which_matrices_its_parameters_hold() -> None:
+    model = nn.ModuleDict({"query_key_value": nn.Linear(4, 12, bias=False), "head": nn.Linear(4, 2, bias=False)})
+    model.register_parameter("experts", nn.Parameter(torch.randn(2, 5, 3)))
+    views = {"query_key_value.weight": MatrixView(parts=3), "experts": MatrixView(batched=True)}
+    optimizer = Muon(muon_parameter_groups(model, views=views))
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    with orthoscope.watch(model) as w:
+        optimizer.step()
+    assert {row.weight: row.shape for row in w.rows} == {
+        **{f"query_key_value.weight[{part}]": (4, 4) for part in range(3)},
+        **{f"experts[{expert}]": (5, 3) for expert in range(2)},
+        "head.weight": (2, 4),
+    }
+    moved = [row for row in w.rows if row.weight.startswith("query")]
+    assert all(row.semi_orthogonality_defect < 0.3 for row in moved), "each was orthogonalised on its own"
+
+
 def test_sparse_gradients_have_a_norm() -> None:
     model = nn.Embedding(20, 4, sparse=True)
     with orthoscope.watch(model) as w:
@@ -366,9 +409,9 @@ def test_the_table_shows_the_latest_step_or_the_one_asked_for() -> None:
     assert repr(w) == "<Watch of Network: 12 rows of 6 matrices, not running>"
     latest, first = str(w).splitlines(), w.table(step=1).splitlines()
     assert latest[0] == first[0] == "updates of Network: 2 recorded steps, every 2"
-    assert len(latest) == len(first) == 3 + 6
-    assert [line.split()[1] for line in latest[3:]] == ["3"] * 6
-    assert [line.split()[1] for line in first[3:]] == ["1"] * 6
+    assert len(latest) == len(first) == 3 + 6 + 1
+    assert [line.split()[1] for line in latest[3:9]] == ["3"] * 6
+    assert [line.split()[1] for line in first[3:9]] == ["1"] * 6
     assert "linear.weight" in str(w)
     with pytest.raises(ValueError, match="step 2 was not recorded: choose among 1, 3"):
         w.table(step=2)

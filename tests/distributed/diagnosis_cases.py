@@ -148,6 +148,8 @@ CASES = {
     "tokens with a loss": Case(Tokens, _ids, _token_loss, sizes=(6, 2, 2, 6)),
     "collapsed": Case(collapsed, _vectors),
 }
+# Which of them so many ranks go through.
+CASES_OF = {2: tuple(CASES), 4: ("a rank without samples", "tokens with a loss")}
 
 
 def differences(found: Diagnosis, wanted: Diagnosis, tolerance: float) -> list[str]:

@@ -4,8 +4,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import torch
 
 HERE = Path(__file__).parent
+Results = list[dict[str, Any]]  # by rank
 
 
 def launch(worker: str, ranks: int, *arguments: str, timeout: float = 120.0, restarts: int = 0) -> list[str]:
@@ -47,3 +51,8 @@ def launch(worker: str, ranks: int, *arguments: str, timeout: float = 120.0, res
         process.terminate()
     assert process.returncode == 0, f"{worker} on {ranks} ranks failed\n{printed}"
     return printed.splitlines()
+
+
+def loaded(folder: Path, ranks: int) -> Results:
+    """What the ranks of a worker left in its folder."""
+    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(ranks)]

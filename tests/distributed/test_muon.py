@@ -1,10 +1,9 @@
-"""One Muon on one process, under DDP, FSDP2 and HSDP: the same numbers, on any number of ranks, after any accident.
+"""One Muon on one process, under DDP, FSDP2 and HSDP: the same numbers, on any number of ranks.
 
-The ranks are real processes on gloo. Three launches serve all tests, and all workers of pytest.
+The ranks are real processes on gloo (conftest.py).
 """
 
-import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,56 +11,16 @@ import pytest
 import torch
 import torch.distributed as dist
 from checkpoints import restored
-from launch import launch
-from muon_worker import HALF
-from restart_worker import DEATH, EVERY
+from launch import Results
 from tensor_parallel import tensor_parallel_training
 from torch import Tensor, nn
-from training import momenta_of, network, optimizer_of, parameters_of, prepared, train
+from training import HALF, momenta_of, network, optimizer_of, parameters_of, prepared, train
 
 from orthoscope.init import SCHEMES, initialise_, lsuv_
 from orthoscope.optim.matrix_views import MatrixView
 from orthoscope.optim.plan import muon_plan
 
 TOLERANCE = 1e-12  # measured: 6e-15
-Results = list[dict[str, Any]]  # by rank
-
-
-@pytest.fixture(scope="session")
-def launched(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Callable[..., Path]:
-    """The folder that a worker filled, launched once even if several processes of pytest ask for it."""
-    root = tmp_path_factory.getbasetemp().parent / f"distributed-{testrun_uid}"
-    root.mkdir(exist_ok=True)
-
-    def folder(name: str, worker: str, ranks: int, *arguments: str, restarts: int = 0) -> Path:
-        with (root / f"{name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (root / name).exists():
-                # Left behind also by a launch that fails: the others shall not try again, but miss its files.
-                (root / name).mkdir()
-                launch(worker, ranks, str(root / name), *arguments, timeout=300, restarts=restarts)
-        return root / name
-
-    return folder
-
-
-def loaded(folder: Path, ranks: int) -> Results:
-    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(ranks)]
-
-
-@pytest.fixture(scope="session")
-def two_folder(launched: Callable[..., Path]) -> Path:
-    return launched("two", "muon_worker.py", 2)
-
-
-@pytest.fixture(scope="session")
-def two(two_folder: Path) -> Results:
-    return loaded(two_folder, 2)
-
-
-@pytest.fixture(scope="session")
-def four(two_folder: Path, launched: Callable[..., Path]) -> Results:
-    return loaded(launched("four", "muon_worker.py", 4, str(two_folder)), 4)
 
 
 @pytest.fixture(scope="session")
@@ -138,15 +97,6 @@ def test_a_step_is_one_all_gather_under_ddp_and_two_all_to_all_under_fsdp(two: R
     assert two[0]["fsdp"]["calls"] == {"agreement": 1, "all_to_all": 2}
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_a_gradient_that_some_ranks_lack_is_an_error_on_all_of_them(ranks: int, request: pytest.FixtureRequest) -> None:
-    results: Results = request.getfixturevalue({2: "two", 4: "four"}[ranks])
-    counts = ", ".join(["7"] * (ranks - 1))
-    for result in results:
-        assert f"({counts}, 6 on ranks 0 to {ranks - 1})" in result["one is missing"]
-        assert f"({counts}, 0 on ranks 0 to {ranks - 1})" in result["all are missing"]
-
-
 @pytest.mark.parametrize(
     ("ranks", "way", "source"),
     [
@@ -197,13 +147,6 @@ def one_rank(tmp_path: Path) -> Iterator[None]:
 @pytest.mark.usefixtures("one_rank")
 def test_a_checkpoint_of_two_ranks_resumes_sharded_on_one(two_folder: Path, two: Results) -> None:
     check_resumed(resumed_here("fsdp", two_folder / "fsdp2"), two[0]["fsdp"])
-
-
-def test_a_rank_that_is_killed_and_restarted_changes_no_bit(launched: Callable[..., Path], two: Results) -> None:
-    results = loaded(launched("restart", "restart_worker.py", 2, restarts=1), 2)
-    for result in results:
-        assert (result["attempt"], result["start"]) == (1, DEATH // EVERY * EVERY)
-        assert all(torch.equal(values, two[0]["fsdp"]["end"][name]) for name, values in result["end"].items())
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -14,6 +14,7 @@ from orthoscope.optim.muon_groups import muon_parameter_groups
 
 SAMPLES = 96
 STEPS = 20
+HALF = STEPS // 2  # where checkpoints are written
 
 
 class Network(nn.Module):

@@ -232,3 +232,13 @@ def test_mistakes_are_refused_with_a_remedy() -> None:
         orthogonalize(matrix, "rational", dtype=torch.bfloat16)
     with pytest.raises(TypeError, match=r"got dtype=torch.int32: use torch.float32"):
         orthogonalize(matrix, dtype=torch.int32)
+
+
+def test_what_half_precision_would_make_explode_is_refused_in_it() -> None:
+    matrix = torch.randn(16, 16, generator=torch.Generator().manual_seed(6))
+    for method in ("rational", "exact", "cans"):
+        with pytest.raises(TypeError, match=r"needs float32 or float64, got dtype=torch.bfloat16: polar_express"):
+            orthogonalize(matrix, method, dtype=torch.bfloat16)
+    for method in ("keller", "polar_express", "cubic"):
+        values = torch.linalg.svdvals(orthogonalize(matrix, method, dtype=torch.bfloat16))
+        assert float(values.max()) < 1.3

@@ -102,3 +102,37 @@ def test_exact_products_have_twice_the_digits() -> None:
     assert torch.equal(leading_bits(left) * 2**26, (leading_bits(left) * 2**26).round())
     exponents = torch.tensor([-1022, -200, 0, 3, 1023])
     assert power_of_two(exponents).tolist() == [2.0**exponent for exponent in exponents.tolist()]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, where forward mode is loaded
+@pytest.mark.parametrize("shape", [(256, 256), (270, 256)], ids=str)
+def test_forward_derivatives_of_large_single_precision_are_those_of_differences(shape: tuple[int, int]) -> None:
+    matrix = conditioned(*shape, 3).float()
+    direction = gaussian(*shape, seed=5, dtype=torch.float32) / 16
+    _, tangent = torch.func.jvp(polar_factor, (matrix,), (direction,))
+    step = 1e-3
+    ahead, behind = (polar_factor((matrix + sign * step * direction).double()) for sign in (1, -1))
+    difference = (ahead - behind) / (2 * step)
+    assert (tangent - difference).norm() / difference.norm() < 1e-4
+
+
+def test_large_matrices_can_be_mapped_over_and_computed_under_autocast() -> None:
+    batch = torch.stack([conditioned(256, 256, 30, seed=seed) for seed in (1, 2)])
+    for matrices in (batch, batch.float()):
+        torch.testing.assert_close(torch.vmap(polar_factor)(matrices), polar_factor(matrices), rtol=0, atol=1e-6)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = polar_factor(batch.float())
+    torch.testing.assert_close(inside, polar_factor(batch.float()), rtol=0, atol=0)
+
+
+def test_singular_vectors_whose_roundings_add_up_cost_one_digit() -> None:
+    """A Hadamard matrix: every entry is rounded the same way, and a power iteration from equal entries sees nothing."""
+    hadamard = torch.ones(1, 1, dtype=torch.float64)
+    while len(hadamard) < 256:
+        hadamard = torch.cat([torch.cat([hadamard, hadamard], 1), torch.cat([hadamard, -hadamard], 1)])
+    hadamard /= 16
+    for values in (1e4 ** -torch.linspace(0, 1, 256), torch.ones(256).index_fill(0, torch.tensor([255]), 1e-3)):
+        matrix = ((hadamard * values.double()) @ hadamard.mT).float()
+        expected = polar_factor(matrix.double())
+        assert newton_polar_factor(matrix) is not None
+        assert (polar_factor(matrix) - expected).abs().max() < 1e-5

@@ -67,3 +67,14 @@ def walk(
                 parameter.grad = gradient.to(parameter.dtype)
         optimizer.step()
         after(step)
+
+
+def quintic(grad: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
+    """What `torch.optim.Muon` computes, in the type of the gradient instead of bfloat16."""
+    a, b, c = coefficients
+    x = grad.T if grad.shape[0] > grad.shape[1] else grad
+    x = x / x.norm().clamp(min=eps)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if grad.shape[0] > grad.shape[1] else x

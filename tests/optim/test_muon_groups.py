@@ -12,6 +12,7 @@ from torch.nn.utils.parametrizations import weight_norm
 from orthoscope.layers import orthogonal
 from orthoscope.models import MLP, ConvNet, Transformer
 from orthoscope.optim import MatrixView, Muon, muon_parameter_groups
+from orthoscope.optim.muon_groups import _require_views
 
 PLAIN = MatrixView().plain
 
@@ -32,11 +33,28 @@ def test_hidden_layers_of_a_perceptron_are_chosen_and_the_head_is_not() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 2))
     assert list(matrices(model)) == ["0.weight", "2.weight"]
     assert list(matrices(model, exclude=())) == ["0.weight", "2.weight", "4.weight"]
-    assert list(matrices(model, exclude="0")) == ["2.weight", "4.weight"]
+    assert list(matrices(model, include=["2", "4"])) == ["2.weight", "4.weight"]
     assert list(matrices(model, include="[24]")) == ["2.weight", "4.weight"]
     assert list(matrices(model, include=["0", "4.weight"], exclude="4")) == ["0.weight"]
     assert list(matrices(model, include=lambda name, layer: layer.out_features == 8)) == ["0.weight", "2.weight"]
     assert list(matrices(nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 2, bias=False)))) == ["0.weight"]
+
+
+@pytest.mark.parametrize(
+    "exclude",
+    ["0", ["0.weight"], iter(["0"]), lambda name, _: name == "0"],
+    ids=["one", "list", "iterator", "function"],
+)
+def test_the_head_stays_with_adamw_whatever_else_is_excluded(exclude: Any) -> None:
+    model = nn.Sequential(OrderedDict({"0": nn.Linear(4, 8), "1": nn.Linear(8, 8), "head": nn.Linear(8, 2)}))
+    assert list(matrices(model, exclude=exclude)) == ["1.weight"]
+
+
+@pytest.mark.parametrize("nothing", [(), [], iter(())], ids=["tuple", "list", "iterator"])
+def test_the_head_goes_to_muon_if_nothing_is_excluded_or_it_is_included(nothing: Any) -> None:
+    model = nn.Sequential(OrderedDict({"0": nn.Linear(4, 8), "1": nn.Linear(8, 8), "head": nn.Linear(8, 2)}))
+    assert list(matrices(model, exclude=nothing)) == ["0.weight", "1.weight", "head.weight"]
+    assert list(matrices(model, include=["[01]", "head"], exclude="0")) == ["1.weight", "head.weight"]
 
 
 def test_no_second_group_is_made_of_nothing() -> None:
@@ -118,7 +136,7 @@ def test_fused_query_key_and_value_are_three_matrices() -> None:
     assert matrices(other, exclude=()) == dict.fromkeys(names, MatrixView())
 
 
-@pytest.mark.parametrize("name", ["qkv", "c_attn", "Wqkv"])
+@pytest.mark.parametrize("name", ["qkv", "c_attn", "Wqkv", "wqkv", "QKV_proj"])
 def test_a_linear_layer_with_the_name_of_fused_attention_is_three_matrices(name: str) -> None:
     def model(outputs: int) -> nn.Module:
         return nn.Sequential(OrderedDict({name: nn.Linear(4, outputs), "head": nn.Linear(outputs, 2)}))
@@ -126,6 +144,12 @@ def test_a_linear_layer_with_the_name_of_fused_attention_is_three_matrices(name:
     assert matrices(model(12)) == {f"{name}.weight": MatrixView(parts=3)}
     assert matrices(model(8)) == {f"{name}.weight": MatrixView()}, "two and three outputs an input are told apart"
     assert matrices(model(12), views={f"*{name}": MatrixView(parts=6)}) == {f"{name}.weight": MatrixView(parts=6)}
+
+
+@pytest.mark.parametrize("name", ["query_key_value", "gate_up_proj", "kv"])
+def test_fused_layers_whose_name_does_not_tell_their_layout_are_one_matrix(name: str) -> None:
+    model = nn.Sequential(OrderedDict({name: nn.Linear(4, 12), "head": nn.Linear(12, 2)}))
+    assert matrices(model) == {f"{name}.weight": MatrixView()}
 
 
 class Conv1D(nn.Module):
@@ -188,6 +212,21 @@ def test_what_cannot_be_chosen_is_refused() -> None:
         muon_parameter_groups(nn.Sequential(nn.Linear(3, 3)), views={"x": MatrixView()})
     with pytest.raises(ValueError, match=r"0.weight has no shape yet"):
         muon_parameter_groups(nn.Sequential(nn.LazyLinear(3), nn.Linear(3, 3)))
+
+
+@pytest.mark.parametrize("given", [3, (3, 1, False, False), None], ids=str)
+def test_a_view_that_is_none_is_refused_by_its_pattern(given: object) -> None:
+    with pytest.raises(TypeError, match=r"views\['\*.c_attn.weight'\] must be a MatrixView, such as .*, got"):
+        _require_views({"*.qkv": MatrixView(3), "*.c_attn.weight": given})
+    model = nn.Sequential(OrderedDict(c_attn=nn.Linear(4, 12), head=nn.Linear(12, 2)))
+    with pytest.raises(Exception, match=r"MatrixView"):  # under the checks of these tests, said by beartype
+        muon_parameter_groups(model, views={"c_attn.weight": given})  # type: ignore[dict-item]
+
+
+def test_a_view_that_does_not_cut_evenly_is_refused_with_the_name_of_the_parameter() -> None:
+    model = nn.Sequential(OrderedDict(c_attn=nn.Linear(32, 96), head=nn.Linear(96, 2)))
+    with pytest.raises(ValueError, match=r"^c_attn.weight: .* \(96, 32\) cannot be cut into equal blocks .*parts=7"):
+        muon_parameter_groups(model, views={"c_attn*": MatrixView(parts=7)})
 
 
 def test_a_model_trains() -> None:

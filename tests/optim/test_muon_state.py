@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim import _muon as torch_muon
 
-from optim.optimizers import gaussian, walk
+from optim.optimizers import gaussian, quintic, walk
 from orthoscope.optim import MatrixView, Muon
 from orthoscope.optim.update_scale import SCALES
 
@@ -129,16 +130,72 @@ def test_a_state_of_other_groups_is_refused() -> None:
         Muon(mixed()[:2]).load_state_dict(state)
 
 
-def test_a_training_with_torch_s_muon_can_be_continued() -> None:
-    weight = parameter(6, 4)
-    torchs = torch.optim.Muon([weight], lr=0.03, momentum=0.8, nesterov=False)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"adjust_lr_fn": None, "nesterov": False},
+        {"adjust_lr_fn": "original", "ns_steps": 3},
+        {"adjust_lr_fn": "match_rms_adamw", "weight_decay": 0.0},
+    ],
+    ids=str,
+)
+def test_a_training_with_torch_s_muon_continues_as_torch_would(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From an optimizer with all other options; in double precision, as torch's products are in bfloat16."""
+    monkeypatch.setattr(torch_muon, "_zeropower_via_newtonschulz", quintic)
+    weights = [parameter(6, 4), parameter(3, 7, seed=1)]
+    torchs = torch.optim.Muon(weights, lr=0.03, momentum=0.8, **options)
     walk(torchs, 2)
-    ours = Muon([weight], scale="match_rms_adamw")
+    continued = [nn.Parameter(weight.detach().clone()) for weight in weights]
+    ours = Muon(continued, scale="rms_to_rms", method="polar_express", steps=7)
     ours.load_state_dict(saved_and_loaded(torchs.state_dict()))
-    assert torch.equal(ours.state[weight]["momentum_buffer"], torchs.state[weight]["momentum_buffer"])
     (group,) = ours.param_groups
-    assert (group["lr"], group["momentum"], group["nesterov"], group["scale"]) == (0.03, 0.8, False, "match_rms_adamw")
-    walk(ours, 1)
+    assert set(group) == set(Muon([parameter(2, 2)]).param_groups[0])
+    assert (group["method"], group["steps"]) == ("keller", options.get("ns_steps", 5))
+    walk(torchs, 4, seed=1)
+    walk(ours, 4, seed=1)
+    for own, their in zip(continued, weights, strict=True):
+        torch.testing.assert_close(own.detach(), their.detach(), rtol=0, atol=1e-12)
+
+
+def test_a_state_of_torch_s_muon_that_has_no_counterpart_is_refused() -> None:
+    other = torch.optim.Muon([parameter(6, 4)], ns_coefficients=(1.5, -0.5, 0.0)).state_dict()
+    with pytest.raises(ValueError, match=r"ns_coefficients=\(1\.5, -0\.5, 0\.0\), and only \(3\.4445, .* 'keller'"):
+        Muon([parameter(6, 4)]).load_state_dict(other)
+    with pytest.raises(ValueError, match=r"saved with use_muon=True and this group has False"):
+        Muon([{"params": [parameter(6, 4)], "use_muon": False}]).load_state_dict(
+            torch.optim.Muon([parameter(6, 4)]).state_dict()
+        )
+
+
+def test_views_that_were_saved_as_lists_are_tuples_again() -> None:
+    """As JSON and YAML save them."""
+    ours, theirs = mixed(), mixed()
+    optimizer, other = Muon(groups(ours)), Muon(groups(theirs))
+    state = copy.deepcopy(optimizer.state_dict())
+    for group in state["param_groups"][:2]:
+        group["views"] = [list(view) for view in group["views"]]
+    other.load_state_dict(state)
+    assert other.param_groups[1]["views"] == optimizer.param_groups[1]["views"]
+    for optimizer_ in (optimizer, other):
+        walk(optimizer_, 2)
+    assert all(torch.equal(one, two) for one, two in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("default", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_steps_are_counted_in_the_type_in_which_torch_counts_them(default: torch.dtype) -> None:
+    """In bfloat16 256 + 1 is 256."""
+    own, their = (nn.Parameter(torch.zeros(3)) for _ in range(2))
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(default)
+    try:
+        ours, theirs = Muon([own]), torch.optim.AdamW([their])
+        for optimizer in (ours, theirs):
+            walk(optimizer, 1)
+    finally:
+        torch.set_default_dtype(before)
+    assert ours.state[own]["step"].dtype == theirs.state[their]["step"].dtype != torch.bfloat16
 
 
 def test_optimizers_are_copied_and_pickled() -> None:
@@ -210,14 +267,30 @@ def test_one_cycle_moves_the_momentum_of_muon() -> None:
     assert 0.85 <= optimizer.param_groups[0]["momentum"] < 0.95
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_a_rate_that_is_a_tensor_is_that_number(weight_decay: float) -> None:
+def test_a_rate_that_is_a_tensor_is_that_number(weight_decay: float, shape: tuple[int, ...]) -> None:
     ours, theirs = mixed(), mixed()
-    rate = torch.tensor(0.03, dtype=torch.float64)
+    rate = torch.full(shape, 0.03, dtype=torch.float64)
     walk(Muon(ours, lr=rate, weight_decay=weight_decay, adamw_lr=rate), 4)
     walk(Muon(theirs, lr=0.03, weight_decay=weight_decay, adamw_lr=0.03), 4)
     for own, their in zip(ours, theirs, strict=True):
         torch.testing.assert_close(own.detach(), their.detach(), rtol=0, atol=1e-13)
+
+
+def test_rates_that_are_not_given_suit_the_scale() -> None:
+    def rates(**options: Any) -> list[float]:
+        return [group["lr"] for group in Muon([parameter(3, 3), parameter(3)], **options).param_groups]
+
+    assert rates() == rates(scale="rms_to_rms") == [0.02, 3e-4]
+    assert rates(lr=0.1) == [0.1, 3e-4]
+    assert rates(scale="match_rms_adamw") == [3e-4, 3e-4]
+    assert rates(scale="match_rms_adamw", lr=0.001) == [0.001, 0.001]
+    assert rates(scale="match_rms_adamw", lr=0.001, adamw_lr=0.002) == [0.001, 0.002]
+    apart = [{"params": [parameter(3, 3)], "lr": 0.5}, {"params": [parameter(3)], "use_muon": False}]
+    assert [g["lr"] for g in Muon(apart, lr=0.1, scale="match_rms_adamw").param_groups] == [0.5, 0.1]
+    together = {"params": [parameter(3, 3), parameter(3)], "scale": "match_rms_adamw", "lr": 0.004}
+    assert [g["lr"] for g in Muon([together]).param_groups] == [0.004, 0.004]
 
 
 def test_maximising_is_minimising_the_negative() -> None:
@@ -281,6 +354,14 @@ def test_what_has_no_meaning_is_refused() -> None:
         (ValueError, r"adamw_betas must be", lambda: Muon([weight], adamw_betas=(0.9, 1.0))),
         (ValueError, r"adamw_eps must be", lambda: Muon([weight], adamw_eps=-1.0)),
         (ValueError, r"steps must be at least 1", lambda: Muon([weight], steps=0)),
+        (
+            TypeError,
+            r"'rational' needs float32 or float64, got dtype=torch.bfloat16: polar_express takes",
+            lambda: Muon([weight], method="rational", dtype=torch.bfloat16),
+        ),
+        (TypeError, r"'exact' needs", lambda: Muon([{"params": [weight], "method": "exact", "dtype": torch.float16}])),
+        (TypeError, r"a real floating type, .* got torch.int8", lambda: Muon([weight], dtype=torch.int8)),
+        (TypeError, r"a real floating type", lambda: Muon([{"params": [weight], "dtype": "float32"}])),
     ]
     for kind, message, build in refusals:
         with pytest.raises(kind, match=message):
@@ -303,15 +384,15 @@ from orthoscope.optim import Muon, muon_parameter_groups
 
 torch.set_num_threads(1)
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 2)).double()
-batch = torch.randn(5, 6, dtype=torch.float64)
+model = nn.Sequential(nn.Linear(3, 4, bias=False), nn.Linear(4, 2, bias=False)).double()  # Muon's, and AdamW's
+batch = torch.randn(5, 3, dtype=torch.float64)
 
 def trained(compiled):
     net, rate = copy.deepcopy(model), torch.tensor(0.02, dtype=torch.float64)
-    optimizer = Muon(muon_parameter_groups(net), lr=rate, weight_decay=0.1, steps=2)
+    optimizer = Muon(muon_parameter_groups(net), lr=rate, weight_decay=0.1, steps=1)
     step = torch.compile(optimizer.step, backend="eager") if compiled else optimizer.step
     graphs = []
-    for _ in range(4):
+    for _ in range(3):
         optimizer.zero_grad()
         net(batch).square().sum().backward()
         step()
@@ -329,6 +410,6 @@ print(graphs)
 
 
 def test_a_compiled_step_gives_the_same_numbers_and_is_not_compiled_again() -> None:
-    """In a process of its own, where no function is wrapped by a type checker."""
+    """In a process of its own, where no function is wrapped by a type checker; most of its time are torch's imports."""
     run = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

@@ -8,24 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import _muon as torch_muon
 
-from optim.optimizers import gaussian, walk
+from optim.optimizers import gaussian, quintic, walk
 from orthoscope.optim import MatrixView, Muon
 from orthoscope.optim.update_scale import SCALES
 
 
 def parameter(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> nn.Parameter:
     return nn.Parameter(gaussian(*shape, seed=seed, dtype=dtype))
-
-
-def quintic(grad: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """What `torch.optim.Muon` computes, in the type of the gradient instead of bfloat16."""
-    a, b, c = coefficients
-    x = grad.T if grad.shape[0] > grad.shape[1] else grad
-    x = x / x.norm().clamp(min=eps)
-    for _ in range(steps):
-        gram = x @ x.T
-        x = a * x + (b * gram + c * gram @ gram) @ x
-    return x.T if grad.shape[0] > grad.shape[1] else x
 
 
 SHAPES = [(6, 6), (9, 4), (3, 8), (6, 6), (1, 5)]
@@ -73,6 +62,26 @@ def test_bfloat16_parameters_keep_their_momentum_without_nesterov() -> None:
     assert (ours - expected).norm() < 0.01 * expected.norm()
     theirs = momentum_after_two_steps(torch.optim.Muon)
     assert (theirs - expected).norm() > 0.3 * expected.norm(), "torch has corrected this: say so in the docs"
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_gradients_may_have_more_digits_than_their_parameters(nesterov: bool) -> None:
+    """As after `p.grad_dtype = torch.float32`, which `torch.optim.Muon` takes too; the bias goes to AdamW."""
+    wide, narrow = ([nn.Parameter(torch.ones(8, 6).bfloat16()), nn.Parameter(torch.ones(6).bfloat16())] for _ in "ab")
+    for weight in wide:
+        weight.grad_dtype = torch.float32
+    ours, reference = (Muon(weights, nesterov=nesterov, adamw_lr=0.1) for weights in (wide, narrow))
+    for seed in range(3):
+        for one, two in zip(wide, narrow, strict=True):
+            gradient = gaussian(*one.shape, seed=seed, dtype=torch.float32)
+            one.grad, two.grad = gradient.clone(), gradient.bfloat16()
+        ours.step()
+        reference.step()
+        for one in wide:
+            assert torch.equal(one.grad, gaussian(*one.shape, seed=seed, dtype=torch.float32))  # type: ignore[arg-type]
+    for one, two in zip(wide, narrow, strict=True):
+        assert torch.equal(one, two)
+        assert not torch.equal(one, torch.ones_like(one))
 
 
 def polar(matrix: Tensor) -> Tensor:

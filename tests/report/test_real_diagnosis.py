@@ -3,13 +3,15 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pytest
 import torch
 from torch import nn
 
 from orthoscope import report
-from orthoscope.diagnosis import diagnose
+from orthoscope.diagnosis import diagnose, watch
 from orthoscope.diagnosis.forecast import predict
 from orthoscope.models import MLP
+from orthoscope.optim.plan import SCHEMA, muon_plan
 
 VALIDATOR = jsonschema.Draft202012Validator(report.schema())
 
@@ -42,3 +44,60 @@ def test_a_real_prediction_follows_the_schema_and_has_every_view(tmp_path: Path)
     assert_every_view(real, tmp_path)
     report.write(tmp_path / "real.json", [real])
     VALIDATOR.validate(json.loads((tmp_path / "real.json").read_text("utf-8")))
+
+
+@pytest.fixture
+def real_watch(generator: torch.Generator) -> dict[str, Any]:
+    """With a matrix, one that becomes infinite, so that most of its numbers are null, and one that is skipped."""
+    model = nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 20))
+    with watch(model, every=2, largest=10) as watched:
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for rate in (0.1, 0.1, torch.inf):
+            optimizer.param_groups[0]["lr"] = rate
+            model(torch.randn(4, 8, generator=generator)).square().mean().backward()
+            optimizer.step()
+    document: dict[str, Any] = json.loads(watched.to_json())
+    assert [row["update_norm"] is None for row in document["rows"]] == [False, True]
+    assert [skipped["name"] for skipped in document["skipped"]] == ["1.weight"]
+    return document
+
+
+@pytest.fixture
+def real_plans() -> dict[str, Any]:
+    clusters: list[dict[str, Any]] = [
+        {"layout": "fsdp"},
+        {"layout": "ddp", "ranks": 1},
+        {"layout": "hsdp", "shards": 2},
+    ]
+    return {"schema": SCHEMA, "plans": [muon_plan([(6, 4), (5, 5)], **cluster).document() for cluster in clusters]}
+
+
+def test_a_real_watch_follows_the_schema(real_watch: dict[str, Any]) -> None:
+    VALIDATOR.validate(real_watch)
+
+
+def test_a_watch_that_lacks_anything_does_not(real_watch: dict[str, Any]) -> None:
+    for place in (real_watch, real_watch["rows"][0], real_watch["skipped"][0]):
+        assert_all_is_required(real_watch, place)
+
+
+def test_real_plans_follow_the_schema(real_plans: dict[str, Any]) -> None:
+    VALIDATOR.validate(real_plans)
+
+
+def test_plans_that_lack_anything_do_not(real_plans: dict[str, Any]) -> None:
+    for place in (real_plans, real_plans["plans"][0], real_plans["plans"][0]["bytes_sent_by_call"]["agreement"]):
+        assert_all_is_required(real_plans, place)
+
+
+def assert_all_is_required(document: dict[str, Any], place: dict[str, Any]) -> None:
+    """No field of a part of the document can be left out, and none can be added."""
+    assert place
+    for name in list(place):
+        value = place.pop(name)
+        assert not VALIDATOR.is_valid(document), name
+        place[name] = value
+    place["extra"] = 1
+    assert not VALIDATOR.is_valid(document)
+    del place["extra"]
+    assert VALIDATOR.is_valid(document)

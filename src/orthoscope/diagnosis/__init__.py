@@ -1,7 +1,11 @@
-"""From a recording to a verdict: what was found, where it begins, how sure that is; and what theory expects."""
+"""From a recording to a verdict: what was found, where it begins, how sure that is; and what theory expects.
+
+`watch` is the same question of a step: from the weights before and after it to numbers.
+"""
 
 from orthoscope.diagnosis.diagnosis import Diagnosis, diagnose
 from orthoscope.diagnosis.forecast import Forecast, predict
 from orthoscope.diagnosis.rules import RULES, Rule
+from orthoscope.diagnosis.watch import Watch, watch
 
-__all__ = ["RULES", "Diagnosis", "Forecast", "Rule", "diagnose", "predict"]
+__all__ = ["RULES", "Diagnosis", "Forecast", "Rule", "Watch", "diagnose", "predict", "watch"]

@@ -43,8 +43,9 @@ def watch(
     the matrices while it lasts.
 
     Without `optimizer`, every optimizer that moves parameters of the model is watched, also one made later; of
-    nested ones the outermost. Matrices of more than `largest` rows are skipped, because every pair of rows is
-    compared; `w.skipped` says what was skipped and why. Sharded parameters are gathered on recorded steps, so every
+    nested ones the outermost. Which matrices a parameter holds is said by the optimizer, if that is `Muon`, else by
+    its layer. Matrices of more than `largest` rows are skipped, because every pair of rows is compared; `w.skipped`
+    says what was skipped and why. Sharded parameters are gathered on recorded steps, so every
     rank must watch.
     """
     return Watch(model, optimizer, every, largest)
@@ -120,25 +121,27 @@ class Watch:
     def _watched(self, optimizer: Optimizer) -> Iterable[tuple[str, nn.Parameter, MatrixView]]:
         """The matrices that the optimizer moves; tied ones once, under their first name."""
         moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        known = layer_views(self.model)
+        known, chosen = layer_views(self.model), _views_of_groups(optimizer)
         for name, parameter in self.model.named_parameters():
             if id(parameter) not in moved or parameter.ndim < 2 or not parameter.requires_grad:
                 continue
-            reason = self._reason_to_skip(name, parameter, name in known)
+            view = chosen.get(id(parameter), known.get(name))
+            reason = self._reason_to_skip(name, parameter, view)
             if reason:
                 self.skipped[name] = reason
             else:
-                yield name, parameter, known.get(name, MatrixView())
+                yield name, parameter, view or MatrixView()
 
-    def _reason_to_skip(self, name: str, parameter: nn.Parameter, known: bool) -> str:
+    def _reason_to_skip(self, name: str, parameter: nn.Parameter, view: MatrixView | None) -> str:
         if "parametrizations" in name.split("."):
             return "coordinates of a parametrized weight"
         if not parameter.is_floating_point():
             return f"numbers of type {parameter.dtype}"
-        if parameter.ndim > 2 and not known:
+        if parameter.ndim > 2 and view is None:
             return f"{parameter.ndim} dimensions, and no layer is known that multiplies by it"
-        if len(parameter) > self.largest:
-            return f"{len(parameter)} rows: more than largest={self.largest}"
+        rows = _rows(parameter, view or MatrixView())
+        if rows > self.largest:
+            return f"{rows} rows: more than largest={self.largest}"
         return ""
 
     @torch.no_grad()
@@ -200,6 +203,22 @@ def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"steps of a torch.optim.Optimizer are watched, got {type(optimizer).__name__}")
     return optimizers
+
+
+def _views_of_groups(optimizer: Optimizer) -> dict[int, MatrixView]:
+    """What the groups of `Muon` say of their parameters, by id."""
+    return {
+        id(parameter): MatrixView(*view)
+        for group in optimizer.param_groups
+        if group.get("use_muon") and group.get("views")
+        for parameter, view in zip(group["params"], group["views"], strict=True)
+    }
+
+
+def _rows(parameter: Tensor, view: MatrixView) -> int:
+    """How many rows are compared with one another; see `_matrices`."""
+    count, rows, _ = view.shape(parameter.shape)
+    return count if rows == 1 else rows
 
 
 @torch.no_grad()

@@ -1,36 +1,42 @@
 """What an optimizer did to each matrix, as a table in a terminal."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from orthoscope.report.wording import fixed, number, printable, rank, shape, shortened, signed
+from orthoscope.report.wording import fixed, number, printable, rank, shape, signed
 
 _TEXT_WIDTH = 110
 _LONGEST_NAME = 30
+_UNLIMITED = 100_000  # columns, more than any table has
 _HEADINGS = ("step", "shape", "|grad|", "|ΔW|/|W|", "rms→rms", "rank", "uneven", "cos", "PII", "ΔPII", "Δangle")
+# In a narrow terminal these are left out, the first first; the name, the step and the size always stay.
+_LEAST_FIRST = ("shape", "|grad|", "cos", "rms→rms", "ΔPII", "PII", "Δangle", "uneven", "rank")
+_LEGEND = {"uneven": "0 if all singular values of ΔW are equal", "PII": "mean |cos| of two rows"}
 
 
 def watch_table(document: Mapping[str, Any], step: int | None = None) -> str:
-    """The rows of a step, or of the latest recorded of each matrix, under a line that says what was watched."""
+    """The rows of a step, or of the latest recorded of each matrix, under a line that says what was watched.
+
+    Columns that do not fit into the terminal are left out, and named under the table; no number is ever cut.
+    """
     rows = _chosen(document["rows"], step)
-    steps = {row["step"] for row in document["rows"]}
-    what = f"{len(steps)} recorded steps, every {document['every']}" if steps else "no step recorded"
-    file = StringIO()
-    width = shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns
-    console = Console(file=file, width=width, color_system=None, force_terminal=False, highlight=False)
-    console.print(Text(f"updates of {printable(document['name'])}: {what}"))
+    count = len({row["step"] for row in document["rows"]})
+    what = f"{count} recorded step{'s' * (count > 1)}, every {document['every']}" if count else "no step recorded"
+    lines = [f"updates of {printable(document['name'])}: {what}"]
     if rows:
-        console.print(_table(rows))
-    for skipped in document["skipped"]:
-        console.print(Text(f"skipped  {printable(skipped['name'])}: {printable(skipped['reason'])}"))
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+        lines += _fitting(rows, shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns)
+    lines += [
+        f"skipped  {printable(skipped['name'])}: {printable(skipped['reason'])}" for skipped in document["skipped"]
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _chosen(rows: Sequence[Mapping[str, Any]], step: int | None) -> list[Mapping[str, Any]]:
@@ -43,14 +49,44 @@ def _chosen(rows: Sequence[Mapping[str, Any]], step: int | None) -> list[Mapping
     return chosen
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _fitting(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """The table with as many columns as there is room for, what they mean, and which were left out."""
+    console = Console(file=StringIO(), width=_UNLIMITED, color_system=None, force_terminal=False, highlight=False)
+    for count in range(len(_LEAST_FIRST) + 1):
+        hidden = _LEAST_FIRST[:count]
+        table = _table(rows, hidden)
+        if Measurement.get(console, console.options, table).maximum <= width:
+            break
+    with console.capture() as text:
+        console.print(table)
+    lines = [line.rstrip() for line in text.get().splitlines()]
+    legend = "; ".join(f"{heading}: {meaning}" for heading, meaning in _LEGEND.items() if heading not in hidden)
+    left_out = ", ".join(heading for heading in _HEADINGS if heading in hidden)
+    return lines + [legend] * bool(legend) + [f"no room for: {left_out}"] * bool(left_out)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], hidden: Collection[str]) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("weight", no_wrap=True)
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(Text(shortened(printable(row["weight"]), _LONGEST_NAME)), *_cells(row))
+    shown = [heading not in hidden for heading in _HEADINGS]
+    for heading, is_shown in zip(_HEADINGS, shown, strict=True):
+        if is_shown:
+            table.add_column(heading, justify="right", no_wrap=True)
+    labels = _labels([printable(row["weight"]) for row in rows])
+    for label, row in zip(labels, rows, strict=True):
+        cells = zip(_cells(row), shown, strict=True)
+        table.add_row(Text(label), *(Text(cell) for cell, is_shown in cells if is_shown))
     return table
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """The ends of long names, where the part and its matrix `[0]` stand: as long as it takes to tell them apart."""
+    longest = max(map(len, names))
+    for length in range(_LONGEST_NAME, longest):
+        labels = [name if len(name) <= length else f"…{name[1 - length :]}" for name in names]
+        if len(set(labels)) == len(set(names)):
+            return labels
+    return list(names)
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ def selected_layers(model: nn.Module, include: Include) -> dict[str, WeightLayer
     if include is None:
         chosen = _without_embeddings(model, candidates)
     elif callable(include):
-        chosen = {name: layer for name, layer in candidates.items() if include(_layer_name(name), layer)}
+        chosen = {name: layer for name, layer in candidates.items() if include(layer_name(name), layer)}
     else:
         chosen = _matching(candidates, [include] if isinstance(include, str) else list(include))
     if not chosen:
@@ -62,15 +62,17 @@ def _without_embeddings(model: nn.Module, layers: dict[str, WeightLayer]) -> dic
 
 def _matching(layers: dict[str, WeightLayer], patterns: list[str]) -> dict[str, WeightLayer]:
     for pattern in patterns:
-        if not any(_matches(name, pattern) for name in layers):
+        if not any(matches(name, pattern) for name in layers):
             have = ", ".join(layers) or "none"
             raise ValueError(f"{pattern!r} matches no weight of a linear or convolution layer: choose among {have}")
-    return {name: layer for name, layer in layers.items() if any(_matches(name, pattern) for pattern in patterns)}
+    return {name: layer for name, layer in layers.items() if any(matches(name, pattern) for pattern in patterns)}
 
 
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) or fnmatchcase(_layer_name(name), pattern)
+def matches(name: str, pattern: str) -> bool:
+    """Whether a shell pattern means a parameter, by its own name or by that of its layer."""
+    return fnmatchcase(name, pattern) or fnmatchcase(layer_name(name), pattern)
 
 
-def _layer_name(name: str) -> str:
-    return name.removesuffix("weight").removesuffix(".")
+def layer_name(name: str) -> str:
+    """The name of the module that a parameter belongs to; empty for the model itself."""
+    return name.rpartition(".")[0]

@@ -9,7 +9,7 @@ from orthoscope.linalg.haar import haar
 from orthoscope.linalg.householder import householder_coordinates, householder_frame
 from orthoscope.linalg.matrices import group_matrices, weight_matrix, weight_of_group_matrices
 from orthoscope.linalg.nearest_frame import nearest_frame
-from orthoscope.linalg.orthogonalize import METHODS, chosen_method, orthogonalize
+from orthoscope.linalg.orthogonalize import METHODS, chosen_method, orthogonalize, orthogonalized_values
 from orthoscope.linalg.parallel import over_cores
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.linalg.spectra import gram_singular_values, singular_values
@@ -34,6 +34,7 @@ __all__ = [
     "householder_frame",
     "nearest_frame",
     "orthogonalize",
+    "orthogonalized_values",
     "orthonormality_error",
     "over_cores",
     "polar_factor",

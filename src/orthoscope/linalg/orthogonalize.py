@@ -20,6 +20,9 @@ _RATIONAL_SIDE = 256
 
 _FACTORISED = (torch.float32, torch.float64)
 
+# The first two factorise. The third has no margin: a value that bfloat16 rounds to more than 1.01 grows to thousands.
+_NEEDS_PRECISION = ("rational", "exact", "cans")
+
 
 @dataclass(frozen=True)
 class Method:
@@ -37,7 +40,9 @@ class Method:
     source: str
 
 
-_FADES = "values below the interval are multiplied by about {} and stay small: a spectrum like 1/i² is wrong by 0.8"
+_FADES = (
+    "values below the interval are multiplied by about {} and stay small: a spectrum like 1/i² is wrong by 0.7 at n=128"
+)
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
@@ -134,7 +139,8 @@ def _orthogonalized(matrix: Tensor, method: str, steps: int, dtype: torch.dtype)
         # Not scaled: a rounding of the entries moves the polar factor by as many as the condition number.
         zero = (matrix == 0).all(-1, keepdim=True).all(-2, keepdim=True)
         return polar_factor(matrix.to(torch.promote_types(matrix.dtype, dtype))).masked_fill(zero, 0)
-    frame = _scaled(matrix.mT if wide else matrix, torch.promote_types(dtype, torch.float32))
+    scaled = _scaled(matrix, torch.promote_types(dtype, torch.float32))
+    frame = scaled.mT if wide else scaled
     if method == "rational":
         frame = rational_orthogonalization(frame, steps)
     else:
@@ -145,7 +151,8 @@ def _orthogonalized(matrix: Tensor, method: str, steps: int, dtype: torch.dtype)
 def _scaled(matrix: Tensor, dtype: torch.dtype) -> Tensor:
     """Divided by its largest entry, so that no square overflows or vanishes; all nan if one entry is not finite."""
     matrix = matrix.to(torch.promote_types(matrix.dtype, dtype))
-    largest = torch.linalg.vector_norm(matrix, torch.inf, dim=(-2, -1), keepdim=True)
+    # Over one dimension: over two it takes as long as a product of small matrices.
+    largest = torch.linalg.vector_norm(matrix.flatten(-2), torch.inf, dim=-1)[..., None, None]
     largest = torch.where(largest == 0, 1, torch.where(largest.isinf(), torch.nan, largest))
     return (matrix / largest).to(dtype)
 
@@ -163,17 +170,30 @@ def _record(method: str) -> Method:
 
 
 def _checked(matrix: Tensor, method: str, steps: int | None, dtype: torch.dtype | None) -> torch.dtype:
+    if not torch.is_tensor(matrix):
+        raise TypeError(f"needs a tensor, got {type(matrix).__name__}: convert it with torch.as_tensor")
+    if matrix.layout != torch.strided:
+        raise TypeError(f"needs dense matrices, got {matrix.layout}: convert it with .to_dense()")
     if matrix.ndim < 2:
         raise ValueError(f"needs matrices (*batch, rows, columns), got shape {tuple(matrix.shape)}: reshape it")
     if not matrix.is_floating_point():
-        raise TypeError(f"needs real floating matrices, got {matrix.dtype}: polar_factor takes complex ones")
+        remedy = "polar_factor takes complex ones" if matrix.is_complex() else "convert it with .float()"
+        raise TypeError(f"needs real floating matrices, got {matrix.dtype}: {remedy}")
     if method != "auto":
         _record(method)
+    if steps is not None and not isinstance(steps, int):
+        raise TypeError(f"needs a whole number of steps, got {steps!r}: leave out `steps` for the method's default")
     if steps is not None and steps < 1:
         raise ValueError(f"needs at least 1 step, got {steps}: leave out `steps` for the default of the method")
-    compute = _compute(matrix, dtype)
-    if not compute.is_floating_point:
-        raise TypeError(f"computes in a real floating type, got dtype={compute}: use torch.float32")
-    if method in ("rational", "exact") and compute not in _FACTORISED:
-        raise TypeError(f"{method!r} needs float32 or float64, got dtype={compute}: polar_express takes half precision")
-    return compute
+    check_compute_dtype(method, dtype)
+    return _compute(matrix, dtype)
+
+
+def check_compute_dtype(method: str, dtype: torch.dtype | None) -> None:
+    """Refuse a type that a method cannot be computed in."""
+    if dtype is None:
+        return
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"computes in a real floating type, got dtype={dtype!r}: use torch.float32")
+    if method in _NEEDS_PRECISION and dtype not in _FACTORISED:
+        raise TypeError(f"{method!r} needs float32 or float64, got dtype={dtype}: polar_express takes half precision")

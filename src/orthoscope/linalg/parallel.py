@@ -12,6 +12,9 @@ from torch import Tensor
 # A megabyte of float64: what stays in a core's cache, and below what the allocator returns to the system.
 _CHUNK_ELEMENTS = 1 << 17
 
+# Multiply-adds of a task, on average, below which handing it to another thread costs more than it saves.
+_WORTHWHILE = 1 << 24
+
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
@@ -36,10 +39,13 @@ def balanced_over_cores(
     """`function` of every task, one core each, if that keeps all cores busy: else one after another, all cores each.
 
     Factorisations of a few hundred rows hardly gain from a second thread, products do not lose by having one. The
-    longest are begun first, and none may take longer than a fair share of the whole.
+    longest are begun first, and none may take longer than a fair share of the whole. `costs` are multiply-adds.
     """
+    if torch.compiler.is_compiling():
+        return [function(task) for task in tasks]
     threads = torch.get_num_threads()
-    if threads == 1 or max(costs, default=0) * threads > sum(costs) or torch.compiler.is_compiling():
+    is_uneven, is_small = max(costs, default=0) * threads > sum(costs), sum(costs) < _WORTHWHILE * len(costs)
+    if threads == 1 or is_uneven or is_small:
         return [function(task) for task in tasks]
     order = sorted(range(len(tasks)), key=lambda i: -costs[i])
     results = dict(zip(order, _mapped(function, [tasks[i] for i in order], threads), strict=True))

@@ -16,7 +16,7 @@ from orthoscope.linalg import singular_values
 from orthoscope.metrics.gradients import gradient_disparity, log_norm
 from orthoscope.metrics.gram import Gram, cosines
 from orthoscope.metrics.spectral import Scalar, Spectrum
-from orthoscope.metrics.weights import Vectors, Weight, _vectors, parameter_independence
+from orthoscope.metrics.weights import Vectors, Weight, parameter_independence, weight_vectors
 
 Norm = Literal["frobenius", "spectral"]
 Side = Literal["left", "right", "both"]
@@ -117,7 +117,7 @@ def angle_change(before: Weight, after: Weight, vectors: Vectors = "rows") -> Sc
     known to 1e-15, and to 1e-8 where two vectors are parallel.
     """
     _require_one_shape(before, after)
-    old, new = (_scaled(_vectors(weight, vectors)) for weight in (before, after))
+    old, new = (_scaled(weight_vectors(weight, vectors)) for weight in (before, after))
     return gram_angle_change(old @ old.mT, new @ new.mT)
 
 

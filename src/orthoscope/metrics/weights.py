@@ -24,12 +24,12 @@ def parameter_independence(weight: Weight, vectors: Vectors = "rows") -> Scalar:
     Rows are output neurons or flattened filters. Gaussian vectors of dimension $m$ have
     $\Gamma(m/2)/(\sqrt\pi\,\Gamma((m+1)/2)) \approx \sqrt{2/(\pi m)}$.
     """
-    return mean_overlap(_vectors(weight, vectors), absolute=True)
+    return mean_overlap(weight_vectors(weight, vectors), absolute=True)
 
 
 def diagonal_dominance(weight: Weight, vectors: Vectors = "rows") -> Scalar:
     r"""$\min_i (|G_{ii}| - \sum_{j\ne i}|G_{ij}|)/|G_{ii}|$ of the weight vectors' Gram matrix: 1 is orthogonal."""
-    rows = _vectors(weight, vectors).double()
+    rows = weight_vectors(weight, vectors).double()
     gram = (rows @ rows.mT).abs()
     diagonal = gram.diagonal(dim1=-2, dim2=-1)
     return ((2 * diagonal - gram.sum(-1)) / diagonal).amin(-1)
@@ -61,7 +61,7 @@ def mutual_coherence(weight: Weight, vectors: Vectors = "rows") -> Scalar:
 
     $n$ vectors in dimension $m < n$ have at least $\sqrt{(n-m)/(m(n-1))}$ (Welch, 1974).
     """
-    return deviation.mutual_coherence(_vectors(weight, vectors).double())
+    return deviation.mutual_coherence(weight_vectors(weight, vectors).double())
 
 
 def rms_operator_norm(weight: Weight) -> Scalar:
@@ -70,7 +70,8 @@ def rms_operator_norm(weight: Weight) -> Scalar:
     return math.sqrt(fan_in / out) * singular_values(weight)[..., 0]
 
 
-def _vectors(weight: Weight, vectors: Vectors) -> Tensor:
+def weight_vectors(weight: Weight, vectors: Vectors) -> Tensor:
+    """The vectors that are compared, as rows: the weight's own rows, `(out, in)`, or its columns, `(in, out)`."""
     if vectors not in ("rows", "columns"):
         raise ValueError(f"weight vectors are 'rows' or 'columns', got {vectors!r}")
     return weight if vectors == "rows" else weight.mT

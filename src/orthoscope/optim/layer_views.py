@@ -14,16 +14,22 @@ _OUTPUTS = (
 )
 # Around a model: DistributedDataParallel, torch.compile.
 _WRAPPERS = ("module", "_orig_mod")
-# Linear layers, by these names, hold query, key and value in this order, if they have three outputs an input.
-_FUSED = ("qkv", "Wqkv", "qkv_proj", "to_qkv", "in_proj_qkv", "c_attn")
+# Linear layers, by these names in upper or lower case, hold query, key and value in this order, if they have three
+# outputs an input.
+_FUSED = ("qkv", "wqkv", "qkv_proj", "to_qkv", "in_proj_qkv", "c_attn")
 
 
 def layer_views(model: nn.Module) -> dict[str, MatrixView]:
     """The matrices of all layers that multiply by one, by the name of the parameter; parametrized ones have none.
 
-    A linear layer has its weight, cut in three if its name is that of fused query, key and value (`qkv`, `c_attn`, …)
-    and it has three outputs an input. Convolutions are cut into their groups, the gates of recurrent layers are
-    matrices of their own, and so are the three of `nn.MultiheadAttention`. `Conv1D` of transformers is transposed.
+    A linear layer has its weight, cut in three if it has three outputs an input and the name of fused query, key and
+    value: `qkv`, `Wqkv`, `qkv_proj`, `to_qkv`, `in_proj_qkv` or `c_attn`, in upper or lower case. Convolutions are cut
+    into their groups, the gates of recurrent layers are matrices of their own, and so are the three of
+    `nn.MultiheadAttention`. `Conv1D` of transformers is transposed.
+
+    Any other fused layer is one matrix here, since its name does not tell how it is laid out: `query_key_value` (often
+    interleaved head by head), `qkv_proj` and the like of grouped-query attention (keys and values smaller than
+    queries), `kv`, `gate_up_proj`.
     """
     return {
         f"{name}.{own}" if name else own: view
@@ -66,7 +72,7 @@ def _own_views(name: str, module: nn.Module) -> Iterator[tuple[str, MatrixView]]
 
 
 def _fused(name: str, outputs: int, inputs: int) -> int:
-    return 3 if name in _FUSED and outputs == 3 * inputs else 1
+    return 3 if name.lower() in _FUSED and outputs == 3 * inputs else 1
 
 
 def _is_transposed_linear(module: nn.Module) -> bool:

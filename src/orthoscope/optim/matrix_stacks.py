@@ -1,6 +1,7 @@
 """Updates of many parameters orthogonalised by few calls: matrices of one shape, in stacks that stay in cache."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +15,25 @@ from orthoscope.optim.sharding.ownership import orthogonalization_cost
 # What an accelerator is given at a time: enough to be busy, little beside the parameters of a model that fills it.
 _DEVICE_BYTES = 1 << 26
 
-Piece = tuple[int, Tensor, int]  # of the update with this index, some matrices (count, rows, columns), and how many
+
+class Stack(NamedTuple):
+    """Matrices of one shape: of each update one `(rows, columns)`, or some `(count, rows, columns)`."""
+
+    indices: list[int]  # of the updates that they are of
+    pieces: list[Tensor]
+
+    @property
+    def cost(self) -> int:
+        return sum(orthogonalization_cost(piece.shape[:-2].numel(), *piece.shape[-2:]) for piece in self.pieces)
+
+    def orthogonalized(self, method: str, steps: int | None, dtype: torch.dtype | None) -> Sequence[Tensor]:
+        """The pieces again, orthogonalised."""
+        if len(self.pieces) == 1:
+            return [orthogonalize(self.pieces[0], method, steps, dtype=dtype)]
+        if self.pieces[0].ndim == 2:
+            return orthogonalize(torch.stack(self.pieces), method, steps, dtype=dtype).unbind()
+        done = orthogonalize(torch.cat(self.pieces), method, steps, dtype=dtype)
+        return done.split([len(piece) for piece in self.pieces])
 
 
 def orthogonalized_updates(
@@ -26,55 +45,62 @@ def orthogonalized_updates(
     dtype: torch.dtype | None = None,
 ) -> list[Tensor]:
     """`orthogonalize` of every matrix that an update holds, in the update's shape and type; nothing is written to."""
-    found: list[list[Tensor]] = [[] for _ in updates]
-    chunks = list(_chunks(updates, views))
+    stacks = list(_stacks(updates, views))
 
-    def orthogonalized(chunk: Sequence[Piece]) -> Tensor:
-        stack = chunk[0][1] if len(chunk) == 1 else torch.cat([piece for _, piece, _ in chunk])
-        return orthogonalize(stack, method, steps, dtype=dtype)
+    def orthogonalized(stack: Stack) -> Sequence[Tensor]:
+        return stack.orthogonalized(method, steps, dtype)
 
     if all(update.device.type == "cpu" for update in updates):
-        stacks = balanced_over_cores(orthogonalized, chunks, [_cost(chunk) for chunk in chunks])
+        results = balanced_over_cores(orthogonalized, stacks, [stack.cost for stack in stacks])
     else:
-        stacks = [orthogonalized(chunk) for chunk in chunks]
-    for chunk, stack in zip(chunks, stacks, strict=True):
-        for (index, _, _), piece in zip(chunk, stack.split([count for _, _, count in chunk]), strict=True):
+        results = [orthogonalized(stack) for stack in stacks]
+    found: list[list[Tensor]] = [[] for _ in updates]
+    for stack, pieces in zip(stacks, results, strict=True):
+        for index, piece in zip(stack.indices, pieces, strict=True):
             found[index].append(piece)
-    return [
-        view.assemble(pieces[0] if len(pieces) == 1 else torch.cat(pieces), update.shape) if pieces else update.clone()
-        for update, view, pieces in zip(updates, views, found, strict=True)
-    ]
+    return [_assembled(update, view, pieces) for update, view, pieces in zip(updates, views, found, strict=True)]
 
 
-def _cost(chunk: Sequence[Piece]) -> int:
-    return sum(orthogonalization_cost(*piece.shape) for _, piece, _ in chunk)
+def _assembled(update: Tensor, view: MatrixView, pieces: Sequence[Tensor]) -> Tensor:
+    if not pieces:
+        return update.clone()  # without entries
+    if pieces[0].ndim == 2:
+        return pieces[0]
+    return view.assemble(pieces[0] if len(pieces) == 1 else torch.cat(list(pieces)), update.shape)
 
 
-def _chunks(updates: Sequence[Tensor], views: Sequence[MatrixView]) -> Iterator[list[Piece]]:
+def _stacks(updates: Sequence[Tensor], views: Sequence[MatrixView]) -> Iterator[Stack]:
     """All matrices, those of one shape, type and device together as far as the cache allows; in order."""
-    alike: dict[tuple[object, ...], list[Piece]] = {}
+    alike: dict[tuple[object, ...], Stack] = {}
     for index, (update, view) in enumerate(zip(updates, views, strict=True)):
-        if update.numel():
-            matrices = view.matrices(update)
-            count, rows, columns = matrices.shape
-            key = (rows, columns, update.dtype, update.device)
-            alike.setdefault(key, []).append((index, matrices, count))
-    for pieces in alike.values():
-        first = pieces[0][1]
-        room_bytes = CHUNK_BYTES if first.device.type == "cpu" else _DEVICE_BYTES
-        yield from _packed(pieces, max(1, room_bytes // (first[0].numel() * first.element_size())))
+        if not update.numel():
+            continue
+        # A plain matrix is its own view: two hundred small ones would take longer to look at than to orthogonalise.
+        matrices = update if update.ndim == 2 and view.is_plain else view.matrices(update)
+        key = (matrices.ndim, matrices.shape[-2:], update.dtype, update.device)
+        stack = alike.setdefault(key, Stack([], []))
+        stack.indices.append(index)
+        stack.pieces.append(matrices)
+    for stack in alike.values():
+        first = stack.pieces[0]
+        room = CHUNK_BYTES if first.device.type == "cpu" else _DEVICE_BYTES
+        yield from _packed(stack, max(1, room // (first.shape[-2:].numel() * first.element_size())))
 
 
-def _packed(pieces: Sequence[Piece], room: int) -> Iterator[list[Piece]]:
-    """The pieces in lists of at most `room` matrices; longer ones are cut."""
-    chunk: list[Piece] = []
+def _packed(stack: Stack, room: int) -> Iterator[Stack]:
+    """The stack in parts of about equal size and at most `room` matrices; long pieces are cut."""
+    counts = [piece.shape[:-2].numel() for piece in stack.pieces]
+    parts = -(-sum(counts) // room)
+    room = -(-sum(counts) // parts)
+    part = Stack([], [])
     filled = 0
-    for index, matrices, count in pieces:
+    for index, piece, count in zip(stack.indices, stack.pieces, counts, strict=True):
         for start in range(0, count, room):
             size = min(room, count - start)
             if filled + size > room:
-                yield chunk
-                chunk, filled = [], 0
-            chunk.append((index, matrices if size == count else matrices[start : start + size], size))
+                yield part
+                part, filled = Stack([], []), 0
+            part.indices.append(index)
+            part.pieces.append(piece if size == count else piece[start : start + size])
             filled += size
-    yield chunk
+    yield part

@@ -45,9 +45,14 @@ class MatrixView:
         """The view as a tuple of numbers, from which `MatrixView(*plain)` makes it again."""
         return astuple(self)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a parameter with two dimensions is its own matrix."""
+        return self.parts == 1 and not self.transposed
+
     def matrices(self, tensor: Tensor) -> Tensor:
         """A full parameter, or an update of its shape, as `(count, rows, columns)`; a view where the layout allows."""
-        if tensor.ndim == 2 and self.parts == 1 and not self.transposed:
+        if tensor.ndim == 2 and self.is_plain:
             return tensor.unsqueeze(0)
         if self.batched:
             stack = tensor.reshape(-1, *tensor.shape[-2:])

@@ -6,12 +6,13 @@ from typing import Any, final, overload
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import _get_scalar_dtype
 
 from orthoscope.optim.manifold_groups import check_keys, check_options
 from orthoscope.optim.matrix_stacks import orthogonalized_updates
 from orthoscope.optim.matrix_views import MatrixView
 from orthoscope.optim.muon_elementwise import Tensors, adamw_step_, matrix_scale, momentum_updates, move_
-from orthoscope.optim.muon_options import Group, check_muon_options, separated
+from orthoscope.optim.muon_options import Group, check_muon_options, default_rate, separated, with_our_names
 from orthoscope.optim.sharding.exchange import orthogonalized
 
 # What a file must agree with, because the state means something else otherwise.
@@ -30,7 +31,14 @@ class Muon(torch.optim.Optimizer):
     matrix (`update_scale`): "original" $\sqrt{\max(1, \text{out}/\text{in})}$, "match_rms_adamw"
     $0.2\sqrt{\max(\text{out}, \text{in})}$ with which `lr` is as in AdamW, "rms_to_rms"
     $\sqrt{\text{out}/\text{in}}$ and "none" 1. `method`, `steps` and `dtype` (in which products are computed) are those
-    of `linalg.orthogonalize`. With method "keller" this is `torch.optim.Muon`, whose products are in bfloat16.
+    of `linalg.orthogonalize`.
+
+    **Rates.** `lr` is 0.02 and `adamw_lr` 3e-4 unless given. With "match_rms_adamw", which wants AdamW's rate, `lr` is
+    3e-4 and `adamw_lr` is `lr`: one number for all. A group that sets this scale for itself sets its `lr` too.
+
+    **Beside `torch.optim.Muon`.** With method "keller" the formula is the same; torch's differs in its defaults
+    (weight decay 0.1, rate 0.001), in its products, always in bfloat16, and in that it divides by
+    $\max(\|N\|_F, 10^{-7})$, so that gradients smaller than that move little; here their size does not matter.
 
     **Which parameters.** `Muon(muon_parameter_groups(model))` knows the layers: embeddings, norms, biases and the head
     go to AdamW, and fused query, key and value are three matrices. `Muon(model.parameters())` sees only shapes: vectors
@@ -47,14 +55,15 @@ class Muon(torch.optim.Optimizer):
     DistributedDataParallel; it is not saved, and a copy or a pickle of the optimizer has none. Sharded parameters
     (`fully_shard`) bring their own.
 
-    `p.grad` is never written to; parameters without a gradient are skipped; a gradient that is nan makes its own
-    matrix nan and no other. Under `torch.compile` give `lr` as a tensor if a scheduler changes it.
+    `p.grad` is never written to; parameters without a gradient are skipped; a gradient of another type than its
+    parameter is converted; one that is nan makes its own matrix nan and no other. Under `torch.compile` give `lr` as a
+    tensor if a scheduler changes it.
     """
 
     def __init__(
         self,
         params: Any,
-        lr: float | Tensor = 0.02,
+        lr: float | Tensor | None = None,
         momentum: float = 0.95,
         weight_decay: float = 0.0,
         *,
@@ -65,13 +74,13 @@ class Muon(torch.optim.Optimizer):
         dtype: torch.dtype | None = None,
         maximize: bool = False,
         process_group: Any = None,
-        adamw_lr: float | Tensor = 3e-4,
+        adamw_lr: float | Tensor | None = None,
         adamw_betas: tuple[float, float] = (0.9, 0.95),
         adamw_eps: float = 1e-8,
         adamw_weight_decay: float = 0.0,
     ) -> None:
         defaults = {
-            "lr": lr,
+            "lr": default_rate(scale) if lr is None else lr,
             "momentum": momentum,
             "weight_decay": weight_decay,
             "nesterov": nesterov,
@@ -88,7 +97,7 @@ class Muon(torch.optim.Optimizer):
             "adamw_weight_decay": adamw_weight_decay,
         }
         check_muon_options(defaults)
-        check_options({"lr": adamw_lr, "weight_decay": adamw_weight_decay})
+        check_options({"lr": 0.0 if adamw_lr is None else adamw_lr, "weight_decay": adamw_weight_decay})
         self.process_group = process_group
         super().__init__(params, defaults)
 
@@ -143,7 +152,10 @@ class Muon(torch.optim.Optimizer):
         plain = [view for _, tensors in groups for view in tensors.views]
         made = {view: MatrixView(*view) for view in dict.fromkeys(plain)}
         views = [made[view] for view in plain]
-        directions = orthogonalized(updates, views, compute, self.process_group)
+        # Ranks must have skipped the same ones: of two layers of one shape, shapes do not say which it was.
+        everyone = [parameter for group, _ in groups for parameter in group["params"]]
+        positions = [place for place, parameter in enumerate(everyone) if parameter.grad is not None]
+        directions = orthogonalized(updates, views, compute, self.process_group, positions)
         start = 0
         for group, tensors in groups:
             end = start + len(tensors.parameters)
@@ -171,11 +183,13 @@ class Muon(torch.optim.Optimizer):
             if not state and group["use_muon"]:
                 state["momentum_buffer"] = torch.zeros_like(parameter)
             elif not state:
-                state["step"] = torch.tensor(0.0)  # on the CPU, as torch keeps it
+                state["step"] = torch.tensor(0.0, dtype=_get_scalar_dtype())  # on the CPU, as torch keeps it
                 state["exp_avg"] = torch.zeros_like(parameter)
                 state["exp_avg_sq"] = torch.zeros_like(parameter)
             parameters.append(parameter)
-            gradients.append(parameter.grad)
+            # Of another type if `grad_dtype` says so; `to` makes a copy then, so nothing is written to `p.grad`.
+            same = parameter.grad.dtype == parameter.dtype
+            gradients.append(parameter.grad if same else parameter.grad.to(parameter.dtype))
             if group["use_muon"]:
                 first.append(state["momentum_buffer"])
                 views.append(group["views"][place])
@@ -188,19 +202,21 @@ class Muon(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As `torch.optim.Optimizer`; which rule a group follows must agree with the file, and what it lacks stays.
 
-        So the state of a `torch.optim.Muon` can be continued: its momentum is the same.
+        So the state of a `torch.optim.Muon` can be continued: its momentum is the same, and its options are
+        translated, with method "keller"; `dtype` stays, so products are in bfloat16 only if this optimizer's are.
         """
         groups = []
-        for saved, own in zip(state_dict["param_groups"], self.param_groups, strict=False):
+        for read, own in zip(state_dict["param_groups"], self.param_groups, strict=False):
+            saved = with_our_names(read)
             for key in _STRUCTURE:
                 if key in saved and _as_tuples(saved[key]) != _as_tuples(own[key]):
                     raise ValueError(
                         f"the state was saved with {key}={saved[key]} and this group has {own[key]}: build the"
                         " optimizer from the same parameter groups"
                     )
-            groups.append(
-                {**{key: value for key, value in own.items() if key not in ("params", "param_names")}, **saved}
-            )
+            kept = {key: value for key, value in own.items() if key not in ("params", "param_names")}
+            # Some files hold lists where there were tuples, which are compared but cannot be looked up.
+            groups.append({**kept, **saved, "views": own["views"]})
         groups.extend(state_dict["param_groups"][len(groups) :])
         super().load_state_dict({**state_dict, "param_groups": groups})
 

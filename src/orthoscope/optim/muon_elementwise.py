@@ -39,6 +39,8 @@ def momentum_updates(group: Group, tensors: Tensors) -> list[Tensor]:
 
 def _layouts(parameters: Sequence[Tensor]) -> Iterable[list[int]]:
     """The places of plain tensors, and of the DTensors of each mesh: calls on a list take one kind at a time."""
+    if parameters and not any(hasattr(parameter, "device_mesh") for parameter in parameters):
+        return [list(range(len(parameters)))]
     places: dict[Any, list[int]] = {}
     for place, parameter in enumerate(parameters):
         places.setdefault(getattr(parameter, "device_mesh", None), []).append(place)
@@ -47,7 +49,7 @@ def _layouts(parameters: Sequence[Tensor]) -> Iterable[list[int]]:
 
 def move_(group: Group, tensors: Tensors, directions: list[Tensor]) -> None:
     r"""$W \leftarrow (1 - \eta\lambda) W - \eta s D$."""
-    lr = group["lr"]
+    lr = group["lr"].squeeze() if torch.is_tensor(group["lr"]) else group["lr"]
     rate = -lr if group["maximize"] else lr
     for places in _layouts(tensors.parameters):
         if group["weight_decay"] != 0:
@@ -59,7 +61,7 @@ def move_(group: Group, tensors: Tensors, directions: list[Tensor]) -> None:
             weights, steps = [tensors.parameters[place] for place in members], [directions[place] for place in members]
             if torch.is_tensor(rate):
                 # Without float(), which would wait for the device and fix the rate in a compiled step.
-                torch._foreach_mul_(steps, rate.squeeze() * scale)
+                torch._foreach_mul_(steps, rate * scale)
                 torch._foreach_sub_(weights, steps)
             else:
                 torch._foreach_add_(weights, steps, alpha=-rate * scale)

@@ -1,13 +1,12 @@
 """Which parameters of a model Muon moves, and as which matrices: groups for the optimizer."""
 
 from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from orthoscope.layers.selection import Include
+from orthoscope.layers.selection import Include, layer_name, matches
 from orthoscope.optim.layer_views import embedding_weights, layer_views, output_layers
 from orthoscope.optim.matrix_views import MatrixView
 
@@ -25,18 +24,27 @@ def muon_parameter_groups(
     parametrization, an orthogonal one for example, are the rest.
 
     `include` and `exclude` hold one or several shell patterns for names of layers or of their weights, as in
-    `"encoder.*"`, or are a function of a layer's name and the layer. Without either, the output layers are left to
-    AdamW. Which these are cannot be read off a model with certainty: taken are the last layer of all, and the last in
-    every child of the model that is called `head`, `classifier`, `fc` or the like. `exclude=()` leaves out nothing.
+    `"encoder.*"`, or are a function of a layer's name and the layer. Output layers are left to AdamW, beside what
+    `exclude` leaves to it, unless `include` selects them or `exclude=()`, which leaves out nothing. Which layers these
+    are cannot be read off a model with certainty: taken are the last layer of all, and the last in every child of the
+    model that is called `head`, `classifier`, `fc` or the like.
 
-    `views` says which matrices a parameter holds, by patterns too, where that is not recognised:
-    `{"*.query_key_value": MatrixView(parts=3 * heads), "*.experts.weight": MatrixView(batched=True)}`. It also admits
-    parameters that are none of the above, so embeddings as well.
+    `views` says which matrices a parameter holds, by patterns too, where that is not recognised. Known as three are
+    `qkv`, `Wqkv`, `qkv_proj`, `to_qkv`, `in_proj_qkv` and `c_attn` with three outputs an input. Not known, so one
+    matrix until it is said, are for example
+
+    - `query_key_value`, often interleaved head by head: `{"*.query_key_value": MatrixView(parts=3 * heads)}`;
+    - grouped-query attention, cut into heads: `{"*.qkv_proj": MatrixView(parts=heads + 2 * key_value_heads)}`;
+    - `kv` and `gate_up_proj`: `{"*.kv": MatrixView(parts=2), "*.gate_up_proj": MatrixView(parts=2)}`;
+    - experts in one tensor: `{"*.experts.weight": MatrixView(batched=True)}`.
+
+    It also admits parameters that are of no known layer, so embeddings as well.
 
     The groups hold `param_names` too, by which the optimizer speaks of a weight; torch asks that all groups do.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"parameters are chosen from an nn.Module, got {type(model).__name__}: pass the model")
+    _require_views(views or {})
     candidates = _candidates(model, views or {})
     chosen = _chosen(model, candidates, include, exclude)
     if not chosen:
@@ -66,7 +74,7 @@ def _candidates(model: nn.Module, views: Mapping[str, MatrixView]) -> dict[str, 
     matched: set[str] = set()
     candidates: dict[str, MatrixView] = {}
     for name, parameter in model.named_parameters():
-        own = [pattern for pattern in views if _matches(name, pattern)]
+        own = [pattern for pattern in views if matches(name, pattern)]
         matched.update(own)
         if own and parameter.ndim >= 2:
             candidates[name] = views[own[-1]]
@@ -76,6 +84,10 @@ def _candidates(model: nn.Module, views: Mapping[str, MatrixView]) -> dict[str, 
             continue
         if is_lazy(parameter):
             raise ValueError(f"{name} has no shape yet: run one batch through the model first")
+        try:
+            candidates[name].shape(parameter.shape)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     for pattern in views:
         if pattern not in matched:
             raise ValueError(
@@ -84,13 +96,20 @@ def _candidates(model: nn.Module, views: Mapping[str, MatrixView]) -> dict[str, 
     return candidates
 
 
+def _require_views(views: Mapping[str, object]) -> None:
+    for pattern, view in views.items():
+        if not isinstance(view, MatrixView):
+            raise TypeError(f"views[{pattern!r}] must be a MatrixView, such as MatrixView(parts=3), got {view!r}")
+
+
 def _chosen(model: nn.Module, candidates: dict[str, MatrixView], include: Include, exclude: Include) -> list[str]:
+    if exclude is not None and not isinstance(exclude, str) and not callable(exclude):
+        exclude = list(exclude)  # read twice
     chosen = list(candidates) if include is None else _selected(model, candidates, include)
-    if exclude is not None:
-        left_out = set(_selected(model, candidates, exclude))
-    else:
-        left_out = output_layers(model) if include is None else set()
-    return [name for name in chosen if name not in left_out and _layer_name(name) not in left_out]
+    left_out = set() if exclude is None else set(_selected(model, candidates, exclude))
+    if include is None and exclude != []:
+        left_out |= output_layers(model)
+    return [name for name in chosen if name not in left_out and layer_name(name) not in left_out]
 
 
 def _selected(
@@ -98,17 +117,9 @@ def _selected(
 ) -> list[str]:
     """The names that a selection means; each of its patterns must mean something."""
     if callable(selection):
-        return [name for name in names if selection(_layer_name(name), model.get_submodule(_layer_name(name)))]
+        return [name for name in names if selection(layer_name(name), model.get_submodule(layer_name(name)))]
     patterns = [selection] if isinstance(selection, str) else list(selection)
     for pattern in patterns:
-        if not any(_matches(name, pattern) for name in names):
+        if not any(matches(name, pattern) for name in names):
             raise ValueError(f"{pattern!r} matches no matrix: choose among {', '.join(names) or 'none'}")
-    return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) or fnmatchcase(_layer_name(name), pattern)
-
-
-def _layer_name(name: str) -> str:
-    return name.rpartition(".")[0]
+    return [name for name in names if any(matches(name, pattern) for pattern in patterns)]

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from orthoscope.linalg.newton_schulz import polynomial_schedule
 from orthoscope.linalg.orthogonalize import METHODS
 from orthoscope.optim.manifold_groups import check_options
 from orthoscope.optim.matrix_views import MatrixView
@@ -14,6 +15,10 @@ from orthoscope.optim.update_scale import check_scale
 Group = dict[str, Any]
 # Options of the constructor that a group of AdamW has as its `lr` and `weight_decay`.
 _FOR_ADAMW = {"adamw_lr": "lr", "adamw_weight_decay": "weight_decay"}
+_ADAMW_RATE = 3e-4
+# Options that only `torch.optim.Muon` has.
+_TORCHS = ("ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
+_FACTORISING = ("rational", "exact")
 
 
 def check_muon_options(options: Group) -> None:
@@ -29,7 +34,41 @@ def check_muon_options(options: Group) -> None:
         raise ValueError(f"method must be one of 'auto', {', '.join(map(repr, METHODS))}, got {options['method']!r}")
     if options["steps"] is not None and not options["steps"] >= 1:
         raise ValueError(f"steps must be at least 1, or None for the method's own number, got {options['steps']}")
+    _check_dtype(options["method"], options["dtype"])
     check_scale(options["scale"])
+
+
+def _check_dtype(method: str, dtype: Any) -> None:
+    if dtype is None:
+        return
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a real floating type, as torch.float32, or None, got {dtype!r}")
+    if method in _FACTORISING and dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"{method!r} needs float32 or float64, got dtype={dtype}: polar_express takes half precision")
+
+
+def default_rate(scale: str) -> float:
+    """The `lr` of a Muon that was given none: 0.02, or AdamW's where the scale is made for that."""
+    return _ADAMW_RATE if scale == "match_rms_adamw" else 0.02
+
+
+def with_our_names(saved: Group) -> Group:
+    """A saved group with the options of `torch.optim.Muon`, if it is one's, under the names they have here."""
+    if not set(_TORCHS) <= set(saved):
+        return saved
+    (known,) = polynomial_schedule("keller", 1)
+    if tuple(saved["ns_coefficients"]) != known:
+        raise ValueError(
+            f"the state was saved by a torch.optim.Muon with ns_coefficients={saved['ns_coefficients']}, and only"
+            f" {known} can be continued, as method 'keller': load its momentum without the options"
+        )
+    return {
+        **{key: value for key, value in saved.items() if key not in _TORCHS},
+        "use_muon": True,
+        "scale": saved["adjust_lr_fn"] or "original",
+        "method": "keller",
+        "steps": saved["ns_steps"],
+    }
 
 
 def separated(group: Group, given: Iterable[str]) -> list[Group]:
@@ -42,6 +81,8 @@ def separated(group: Group, given: Iterable[str]) -> list[Group]:
     use_muon = group.pop("use_muon")
     views = _plain_views(group.pop("views"), len(group["params"]))
     adamw = {own: group.pop(key) for key, own in _FOR_ADAMW.items()}
+    if adamw["lr"] is None:
+        adamw["lr"] = group["lr"] if group["scale"] == "match_rms_adamw" else _ADAMW_RATE
     adamw = {key: value for key, value in adamw.items() if use_muon is None or key not in given}
     chosen = [p.ndim >= 2 if use_muon is None else bool(use_muon) for p in group["params"]]
     parts = []

@@ -23,8 +23,9 @@ class MuonPlan:
     """The cost of one step, by rank; under HSDP the ranks of one replica are neighbours.
 
     `sent` counts the payload that goes to other ranks, a rank's own slice excluded; an all_gather passes every
-    contribution around a ring, so a rank sends (ranks - 1) times its own. `momentum` is what the optimizer keeps and
-    `temporary` what the exchange holds at its worst moment, both in bytes; the method's own work space comes on top.
+    contribution around a ring, so a rank sends (ranks - 1) times its own. `momentum` is what the optimizer keeps, in
+    bytes. `temporary` is a formula, not a measurement: the updates, with Nesterov's momentum as large as the momentum,
+    and what their exchange holds at its worst moment; the work space of the method comes on top.
     `flops` are those of five quintic Newton-Schulz steps, $5 (4 m^2 n + 2 m^3)$ for a matrix with sides $m \\le n$.
     """
 
@@ -84,11 +85,13 @@ def muon_plan(
     numels = [torch.Size(shape).numel() for shape in shapes]
     owned = totals(owner, numels, ranks)
     if layout == "ddp":
-        sent, momentum, temporary = _replicated(owned, dtype.itemsize)
+        sent, momentum, exchange = _replicated(owned, dtype.itemsize)
         checked = ranks - 1
     else:
-        sent, momentum, temporary = _sharded(shapes, owner, owned, replicas, dtype.itemsize)
+        sent, momentum, exchange = _sharded(shapes, owner, owned, replicas, dtype.itemsize)
         checked = replicas - 1 + ranks // replicas - 1
+    if ranks == 1:
+        exchange = momentum  # the results, and nothing is exchanged
     sent = {"agreement": (AGREEMENT_BYTES * checked,) * ranks, **sent}
     return MuonPlan(
         layout=layout,
@@ -98,13 +101,13 @@ def muon_plan(
         elements=sum(numels),
         sent=sent if ranks > 1 else {},
         momentum=momentum,
-        temporary=temporary if ranks > 1 else (0,),
+        temporary=tuple(map(sum, zip(momentum, exchange, strict=True))),
         flops=totals(owner, [_quintic_flops(*matrix) for matrix in matrices], ranks),
         owned=totals(owner, [1] * len(shapes), ranks),
     )
 
 
-_Costs = tuple[dict[str, PerRank], PerRank, PerRank]  # sent, momentum, temporary
+_Costs = tuple[dict[str, PerRank], PerRank, PerRank]  # sent, momentum, memory of the exchange
 
 
 def _replicated(owned: PerRank, itemsize: int) -> _Costs:

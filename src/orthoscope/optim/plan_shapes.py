@@ -1,4 +1,4 @@
-"""Shapes to plan for: written by hand, or the hidden matrices of well-known models."""
+"""What to plan for, as it is written on the command line: shapes, well-known models, ranks, dtypes, layouts."""
 
 import re
 
@@ -12,22 +12,23 @@ MODELS: dict[str, tuple[list[tuple[int, int]], int]] = {
     "70b": ([(8192, 8192), (1024, 8192), (1024, 8192), (8192, 8192)] + [(28672, 8192)] * 2 + [(8192, 28672)], 80),
 }
 DTYPES = {str(t).removeprefix("torch."): t for t in (torch.float32, torch.bfloat16, torch.float16, torch.float64)}
+_SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
 _MOST_RANKS = 1_000_000
 _MOST = 100_000  # parameters; the arithmetic is a minute's work there on a thousand ranks
 
 
 def model_shapes(name: str) -> list[tuple[int, ...]]:
     """The hidden matrices of a model, layer by layer; embeddings and the head are not Muon's."""
-    if name not in MODELS:
+    if name.lower() not in MODELS:
         raise ValueError(f"unknown model {name!r}: choose one of {', '.join(MODELS)}, or give shapes")
-    layer, depth = MODELS[name]
+    layer, depth = MODELS[name.lower()]
     return [shape for _ in range(depth) for shape in layer]
 
 
 def parsed_shapes(text: str) -> list[tuple[int, ...]]:
     """`"4096x4096*128,64x3x3x3"`: sizes joined by x, as often as the number after the star says."""
     found: list[tuple[int, ...]] = []
-    for part in text.split(","):
+    for part in text.lower().split(","):
         match = re.fullmatch(r"\s*([1-9]\d*(?:x[1-9]\d*)+)\s*(?:\*\s*([1-9]\d*))?\s*", part)
         if match is None:
             raise ValueError(f"{part.strip()!r} is not a shape: write sizes as 4096x4096, or 4096x4096*128 for many")
@@ -50,7 +51,18 @@ def whole_numbers(text: str) -> list[int]:
 
 
 def floating_type(name: str) -> torch.dtype:
-    """The dtype of that name."""
-    if name not in DTYPES:
-        raise ValueError(f"unknown dtype {name!r}: choose one of {', '.join(DTYPES)}")
-    return DTYPES[name]
+    """The dtype of that name, such as `bfloat16` or `bf16`."""
+    full = _SHORT.get(name.lower(), name.lower())
+    if full not in DTYPES:
+        raise ValueError(f"unknown dtype {name!r}: choose one of {', '.join(DTYPES)}, or {', '.join(_SHORT)}")
+    return DTYPES[full]
+
+
+def layouts_with_shards(text: str, shards: int | None) -> list[tuple[str, int | None]]:
+    """`"ddp,hsdp"` as layouts, each with the shards of a replica that it needs; only hsdp has them, and must."""
+    layouts = text.lower().replace(" ", "").split(",")
+    if "hsdp" in layouts and shards is None:
+        raise ValueError("the layout hsdp needs --shards, the ranks that share one replica: a divisor of --ranks")
+    if "hsdp" not in layouts and shards is not None:
+        raise ValueError(f"--shards is of the layout hsdp, got it with {text}: leave it out, or add hsdp to --layout")
+    return [(layout, shards if layout == "hsdp" else None) for layout in layouts]

@@ -24,11 +24,13 @@ def match_rms_adamw(rows: int, columns: int) -> float:
 
 
 def rms_to_rms(rows: int, columns: int) -> float:
-    r"""$\sqrt{\text{out}/\text{in}}$ (Ju, 2025): the norm of $\Delta W = \eta s O$ from RMS to RMS is $\eta$.
+    r"""$\sqrt{\text{out}/\text{in}}$: the norm of $\Delta W = \eta s O$ from RMS to RMS is $\eta$.
 
     $$ \|\Delta W\|_{\text{RMS}\to\text{RMS}} = \max_x \frac{\operatorname{rms}(\Delta W x)}{\operatorname{rms}(x)}
        = \sqrt{\text{in}/\text{out}}\;\|\Delta W\|_2 = \eta $$
 
+    The norm is that of Ju, Orthogonality in Neural Networks: Weights and Gradients, slides, Uppsala University (2025),
+    "Controlling Output Change": $\|A\|_{\text{RMS}\to\text{RMS}} = \sqrt{d_\text{in}/d_\text{out}}\,\|A\|_2$.
     So one step changes activations of size 1 by at most $\eta$, in layers of every shape.
     """
     return math.sqrt(rows / columns)

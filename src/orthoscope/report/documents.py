@@ -20,7 +20,7 @@ def report_json(documents: list[Document]) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a report, a diagnosis and a prediction, told apart by their `schema` field."""
+    """The JSON Schema (2020-12) of every document that is written, told apart by their `schema` field."""
     content = resources.files(__package__).joinpath("schema.json").read_text("utf-8")
     loaded: dict[str, Any] = json.loads(content)
     return loaded

@@ -13,8 +13,13 @@ from orthoscope.optim.matrix_views import MatrixView
 AGREEMENT_BYTES = 16  # the digest and the number of parameters
 
 
-def check_agreement(updates: Sequence[Tensor], views: Sequence[MatrixView], group: dist.ProcessGroup) -> None:
-    """Raise on every rank of the group unless all have gradients of the same shapes, dtypes and views, in one order.
+def check_agreement(
+    updates: Sequence[Tensor], views: Sequence[MatrixView], positions: Sequence[int], group: dist.ProcessGroup
+) -> None:
+    """Raise on every rank of the group unless all have updates of the same parameters, in one order.
+
+    Compared are shapes, dtypes, views, and positions: where among all parameters, with a gradient or without, an
+    update's own stands. Layers of one shape are told apart by nothing else.
 
     Ranks that disagree would wait for each other until the group's time limit, or mix up their parameters. One
     all_gather of 16 bytes through host memory says so at once. Without gloo in the group (`cpu:gloo,cuda:nccl` has
@@ -22,7 +27,10 @@ def check_agreement(updates: Sequence[Tensor], views: Sequence[MatrixView], grou
     """
     if "cpu:gloo" not in dist.get_backend_config(group):
         return
-    content = tuple((tuple(u.shape), str(u.dtype), view) for u, view in zip(updates, views, strict=True))
+    content = tuple(
+        (position, tuple(update.shape), str(update.dtype), view)
+        for position, update, view in zip(positions, updates, views, strict=True)
+    )
     mine = torch.tensor([_digest(content), len(updates)], dtype=torch.int64)
     ranks = dist.get_world_size(group)
     everyone = torch.empty(ranks, 2, dtype=torch.int64)

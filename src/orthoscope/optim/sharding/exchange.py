@@ -16,6 +16,7 @@ def orthogonalized(
     views: Sequence[MatrixView],
     compute: Compute,
     process_group: dist.ProcessGroup | None = None,
+    positions: Sequence[int] | None = None,
 ) -> list[Tensor]:
     """`compute(updates, views)` with the work shared among the ranks; results have the updates' layout and dtype.
 
@@ -26,31 +27,43 @@ def orthogonalized(
     - DTensors of any other layout, as under tensor parallelism: every rank gathers one at a time, and computes it.
 
     `compute` sees full plain tensors, so a view means the same on any number of ranks. All ranks of a group must
-    call with the same parameters in the same order; what can be checked of that is (`check_agreement`).
+    call with the same parameters in the same order; what can be checked of that is (`check_agreement`), also that
+    no rank left out another parameter of the same shape, if `positions` says where each stands among all.
     """
+    positions = range(len(updates)) if positions is None else positions
     sharded = [i for i, update in enumerate(updates) if hasattr(update, "device_mesh")]
     plain = [i for i, update in enumerate(updates) if not hasattr(update, "device_mesh")]
     results = list(updates)
-    done = _plain_orthogonalized([updates[i] for i in plain], [views[i] for i in plain], compute, process_group)
+    done = _plain_orthogonalized(*_chosen(plain, updates, views, positions), compute, process_group)
     for i, result in zip(plain, done, strict=True):
         results[i] = result
     if sharded:
         # DTensor takes a second to import, so only who has one pays for it.
         from orthoscope.optim.sharding.layouts import layouts_orthogonalized
 
-        done = layouts_orthogonalized([updates[i] for i in sharded], [views[i] for i in sharded], compute)
+        done = layouts_orthogonalized(*_chosen(sharded, updates, views, positions), compute)
         for i, result in zip(sharded, done, strict=True):
             results[i] = result
     return results
 
 
+def _chosen(
+    members: list[int], updates: Sequence[Tensor], views: Sequence[MatrixView], positions: Sequence[int]
+) -> tuple[list[Tensor], list[MatrixView], list[int]]:
+    return [updates[i] for i in members], [views[i] for i in members], [positions[i] for i in members]
+
+
 def _plain_orthogonalized(
-    updates: list[Tensor], views: list[MatrixView], compute: Compute, group: dist.ProcessGroup | None
+    updates: list[Tensor],
+    views: list[MatrixView],
+    positions: list[int],
+    compute: Compute,
+    group: dist.ProcessGroup | None,
 ) -> list[Tensor]:
     if group is None or dist.get_world_size(group) == 1:
         return compute(updates, views) if updates else []
     # Also without any update: a rank that has no gradient must not keep the others waiting.
-    check_agreement(updates, views, group)
+    check_agreement(updates, views, positions, group)
     dtypes: dict[torch.dtype, list[int]] = {}
     for i, update in enumerate(updates):
         dtypes.setdefault(update.dtype, []).append(i)

@@ -13,8 +13,13 @@ from orthoscope.optim.sharding.replicated import Compute, replicated_exchange
 from orthoscope.optim.sharding.sharded import like_dtensor, sharded_exchange
 
 
-def layouts_orthogonalized(tensors: Sequence[Tensor], views: Sequence[MatrixView], compute: Compute) -> list[Tensor]:
-    """`compute` of DTensors, together where one exchange serves many: those of one mesh, dimension and dtype."""
+def layouts_orthogonalized(
+    tensors: Sequence[Tensor], views: Sequence[MatrixView], positions: Sequence[int], compute: Compute
+) -> list[Tensor]:
+    """`compute` of DTensors, together where one exchange serves many: those of one mesh, dimension and dtype.
+
+    `positions` are for `check_agreement`, which is asked before each of these exchanges.
+    """
     updates = [tensor for tensor in tensors if isinstance(tensor, DTensor)]
     together: dict[tuple[DeviceMesh, int | None, torch.dtype], list[int]] = {}
     results: list[Tensor] = list(updates)
@@ -26,10 +31,14 @@ def layouts_orthogonalized(tensors: Sequence[Tensor], views: Sequence[MatrixView
             together.setdefault((update.device_mesh, cut[0] if cut else None, update.dtype), []).append(i)
     for (mesh, shard_dim, _), members in together.items():
         exchanged = [updates[i] for i in members], [views[i] for i in members]
+        replicate_dim = _replicating(mesh, shard_dim)
+        for dim in (shard_dim, replicate_dim):
+            if dim is not None:
+                check_agreement(*exchanged, [positions[i] for i in members], mesh.get_group(dim))
         if shard_dim is None:
-            done = _replicated(*exchanged, compute, mesh)
+            done = _replicated(*exchanged, compute, mesh, replicate_dim)
         else:
-            done = sharded_exchange(*exchanged, compute, mesh, shard_dim, _replicating(mesh, shard_dim))
+            done = sharded_exchange(*exchanged, compute, mesh, shard_dim, replicate_dim)
         for i, result in zip(members, done, strict=True):
             results[i] = result
     return results
@@ -41,19 +50,17 @@ def _cut_by(update: DTensor) -> list[int]:
     return [dim for dim, p in enumerate(update.placements) if mesh.size(dim) > 1 and not p.is_replicate()]
 
 
-def _replicating(mesh: DeviceMesh, shard_dim: int | None = None) -> int | None:
+def _replicating(mesh: DeviceMesh, shard_dim: int | None) -> int | None:
     """The dimension of the mesh, if any, along which the work on replicas is shared."""
     return next((dim for dim in range(mesh.ndim) if dim != shard_dim and mesh.size(dim) > 1), None)
 
 
-def _replicated(updates: list[DTensor], views: list[MatrixView], compute: Compute, mesh: DeviceMesh) -> list[Tensor]:
+def _replicated(
+    updates: list[DTensor], views: list[MatrixView], compute: Compute, mesh: DeviceMesh, dim: int | None
+) -> list[Tensor]:
     """Whole on every rank: shared as under DDP, by one dimension of the mesh if it has one of many ranks."""
-    local, dim = [update.to_local() for update in updates], _replicating(mesh)
-    if dim is None:
-        done = compute(local, views)
-    else:
-        check_agreement(local, views, mesh.get_group(dim))
-        done = replicated_exchange(local, views, compute, mesh.get_group(dim))
+    local = [update.to_local() for update in updates]
+    done = compute(local, views) if dim is None else replicated_exchange(local, views, compute, mesh.get_group(dim))
     return [like_dtensor(result, update) for result, update in zip(done, updates, strict=True)]
 
 

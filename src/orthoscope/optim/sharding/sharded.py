@@ -9,7 +9,6 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
 from orthoscope.optim.matrix_views import MatrixView
-from orthoscope.optim.sharding.agreement import check_agreement
 from orthoscope.optim.sharding.ownership import orthogonalization_cost, owners
 from orthoscope.optim.sharding.replicated import Compute, shared
 from orthoscope.optim.sharding.splits import chunk_sizes, shard_numels, totals
@@ -32,11 +31,7 @@ def sharded_exchange(
     shards, replicas = mesh.size(shard_dim), 1 if replicate_dim is None else mesh.size(replicate_dim)
     costs = [orthogonalization_cost(*v.shape(tuple(u.shape))) for u, v in zip(updates, views, strict=True)]
     owner = owners(costs, replicas * shards)  # ranks of one replica are neighbours
-    check_agreement(updates, views, mesh.get_group(shard_dim))
-    replica = 0
-    if replicate_dim is not None:
-        check_agreement(updates, views, mesh.get_group(replicate_dim))
-        replica = mesh.get_local_rank(replicate_dim)
+    replica = 0 if replicate_dim is None else mesh.get_local_rank(replicate_dim)
     here = [i for i, rank in enumerate(owner) if rank // shards == replica]
     results = _exchanged(
         [updates[i] for i in here],

@@ -1,4 +1,7 @@
-"""One rank of the trainings that test_muon.py looks at: `muon_worker.py FOLDER [CHECKPOINTS]` leaves `rank<r>.pt`."""
+"""One rank of all that the tests look at: `worker.py FOLDER [CHECKPOINTS]` leaves `rank<r>.pt`.
+
+One launch for everything, because to start torch on every rank takes longer than most of it.
+"""
 
 import faulthandler
 import sys
@@ -9,19 +12,20 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from checkpoints import restored, state_of
+from diagnoses import diagnoses
+from diagnosis_cases import CASES_OF
 from exchanges import exchange_errors
 from leaving import leave
 from tensor_parallel import tensor_parallel_training
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from training import STEPS, full, momenta_of, network, optimizer_of, parameters_of, prepared, train
+from training import HALF, STEPS, full, momenta_of, network, optimizer_of, parameters_of, prepared, train
 from wire import WireBytes
 
 from orthoscope.init import SCHEMES, initialise_
 from orthoscope.init.sharded import whole
-
-HALF = STEPS // 2
+from orthoscope.optim.muon import Muon
 
 
 def trained(layout: str, folder: Path) -> dict[str, Any]:
@@ -48,16 +52,24 @@ def resumed(layout: str, saved: Path) -> dict[str, Any]:
     return {"halfway": halfway, "end": parameters_of(model)}
 
 
-def disagreement(missing: slice) -> str:
-    """What is raised when the last rank has no gradient for some parameters."""
-    model = network()
-    optimizer = optimizer_of(model, dist.group.WORLD)
+def disagreements() -> dict[str, str]:
+    """What is raised when ranks lack gradients of different parameters."""
+    is_last, group = dist.get_rank() == dist.get_world_size() - 1, dist.group.WORLD
+    alike, sharded = (nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(2))
+    fully_shard(sharded, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    return {
+        "one": disagreement(optimizer_of(network(), group), {2} if is_last else set()),
+        "all": disagreement(optimizer_of(network(), group), set(range(7)) if is_last else set()),
+        "another of that shape": disagreement(Muon(alike.parameters(), process_group=group), {int(is_last)}),
+        "another, sharded": disagreement(Muon(sharded.parameters()), {int(is_last)}),
+    }
+
+
+def disagreement(optimizer: Muon, missing: set[int]) -> str:
+    """What is raised when this rank has no gradient for some matrices."""
     parameters = [p for group in optimizer.param_groups if group["use_muon"] for p in group["params"]]
-    for parameter in parameters:
-        parameter.grad = torch.ones_like(parameter)
-    if dist.get_rank() == dist.get_world_size() - 1:
-        for parameter in parameters[missing]:
-            parameter.grad = None
+    for place, parameter in enumerate(parameters):
+        parameter.grad = None if place in missing else torch.ones_like(parameter)
     try:
         optimizer.step()
     except RuntimeError as error:
@@ -84,8 +96,7 @@ def main(folder: Path, checkpoints: Path) -> None:
     for layout in ("ddp", "fsdp") if ranks == 2 else ("ddp", "fsdp", "hsdp"):
         results[layout] = trained(layout, folder)
     results["exchange"] = exchange_errors()
-    results["one is missing"] = disagreement(slice(2, 3))
-    results["all are missing"] = disagreement(slice(None))
+    results["missing"] = disagreements()
     if ranks == 2:
         results["init"] = {scheme: initialised(scheme) for scheme in SCHEMES}
         results["fsdp2 to ddp"] = resumed("ddp", checkpoints / "fsdp2")
@@ -94,6 +105,7 @@ def main(folder: Path, checkpoints: Path) -> None:
         results["tensor parallel"] = tensor_parallel_training()
         results["fsdp2 to fsdp"] = resumed("fsdp", checkpoints / "fsdp2")
         results["ddp2 to hsdp"] = resumed("hsdp", checkpoints / "ddp2")
+    results["diagnosis"] = diagnoses(CASES_OF[ranks])
     torch.save(results, folder / f"rank{dist.get_rank()}.pt")
 
 

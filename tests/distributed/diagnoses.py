@@ -1,7 +1,6 @@
-"""Diagnoses the cases on every rank under each wrapper, and prints for each `<wrapper>: <case>: <what differs>`."""
+"""Diagnoses on every rank under each wrapper, beside those of one process."""
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -155,12 +154,14 @@ def refusal(model: nn.Module, batch: Any, loss: Any = None) -> str:
 def alone() -> str:
     """A plain model is this process's own, though others run: only rank 0 asks, and nobody answers."""
     case = CASES["perceptron"]
-    return "same" if dist.get_rank() else str(diagnose(case.model(), case.whole(1)).recording.samples)
+    if dist.get_rank():
+        return "same"
+    samples = diagnose(case.model(), case.whole(1)).recording.samples
+    return "same" if samples == 5 else f"{samples} samples"
 
 
-def main() -> None:
-    dist.init_process_group("gloo")
-    names = sys.argv[1].split(",") if len(sys.argv) > 1 else list(CASES)
+def diagnoses(names: Iterable[str]) -> dict[str, str]:
+    """What differs, by wrapper and case: "same" if nothing does."""
     results = {"plain: alone": alone()}
     for wrapper, wrap in wrappers(dist.get_world_size()).items():
         for name in names:
@@ -168,13 +169,4 @@ def main() -> None:
         results[f"{wrapper}: trained"] = trained(CASES["perceptron with a loss"], wrap)
         results[f"{wrapper}: failing"] = failing(wrap)
         results[f"{wrapper}: uneven lengths"] = uneven_lengths(wrap)
-    for name, result in results.items():
-        everybody: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(everybody, result)
-        if dist.get_rank() == 0:
-            print(f"{name}: {next((text for text in everybody if text != 'same'), 'same')}", flush=True)
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+    return results

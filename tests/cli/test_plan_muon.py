@@ -1,0 +1,50 @@
+"""`orthoscope plan-muon` as a user writes it."""
+
+import json
+import re
+
+import pytest
+
+from cli.process import orthoscope
+from orthoscope.cli import plan_muon
+from orthoscope.optim.plan_shapes import DTYPES, floating_type, layouts_with_shards, model_shapes, parsed_shapes
+
+
+def test_the_help_shows_how_often_a_shape_is_meant() -> None:
+    shown = orthoscope("plan-muon", "--help")
+    assert shown.returncode == 0
+    assert "4096x4096*128,11008x4096*64,4096x11008*32" in shown.stdout
+    example = re.search(r"such as (\S+)\. ", shown.stdout)
+    assert example is not None
+    assert len(parsed_shapes(example[1])) == 128 + 64 + 32, "what it shows can be typed"
+
+
+def test_upper_case_and_short_names_are_understood() -> None:
+    assert model_shapes("7B") == model_shapes("7b")
+    assert parsed_shapes("16X16*2,8x4X3") == [(16, 16), (16, 16), (8, 4, 3)]
+    short = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
+    for name, full in short.items():
+        assert floating_type(name) is floating_type(name.upper()) is floating_type(full) is DTYPES[full]
+    arguments = ("--shapes", "16X16*2", "--layout", "DDP", "--ranks", "2", "--dtype", "BF16", "--json", "-")
+    plan = json.loads(orthoscope("plan-muon", *arguments).stdout)["plans"][0]
+    assert (plan["layout"], plan["dtype"], plan["elements"]) == ("ddp", "bfloat16", 512)
+
+
+def test_shards_go_to_hsdp_alone() -> None:
+    assert layouts_with_shards("ddp, hsdp", 4) == [("ddp", None), ("hsdp", 4)]
+    assert layouts_with_shards("ddp,fsdp", None) == [("ddp", None), ("fsdp", None)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"layout": "hsdp"}, r"the layout hsdp needs --shards, .* a divisor of --ranks"),
+        ({"layout": "fsdp,hsdp"}, r"the layout hsdp needs --shards"),
+        ({"layout": "fsdp", "shards": 4}, r"--shards is of the layout hsdp, got it with fsdp: leave it out"),
+        ({"shards": 4}, r"got it with ddp,fsdp"),
+        ({"dtype": "int8"}, r"unknown dtype 'int8': choose one of float32, .*, or fp32, bf16, fp16, fp64"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_by_name(arguments: dict[str, str | int], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        plan_muon(shapes="16x16", **arguments)  # type: ignore[arg-type]
