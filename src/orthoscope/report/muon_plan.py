@@ -49,9 +49,7 @@ def plan_table(documents: Sequence[Document]) -> RenderableType:
         Text(""),
         *(labelled(f"{plan['layout']} {plan['ranks']}", Text(_calls(plan))) for plan in documents),
         labelled("sent", Text("to other ranks, own slice excluded; all_gather around a ring", "dim")),
-        labelled(
-            "temporary", Text("by formula: updates and their exchange; the method's own work space on top", "dim")
-        ),
+        labelled("temporary", Text("formula: updates and exchange; the method's work space on top", "dim")),
         labelled("TFLOP", Text("five quintic steps for what the rank owns", "dim")),
     )
 
