@@ -54,7 +54,7 @@ def plan_table(documents: Sequence[Document]) -> RenderableType:
     )
 
 
-def amount(count: float) -> str:
+def amount(count: int | float) -> str:
     """Bytes in the largest decimal unit that leaves a number of at least 1."""
     unit = 0
     while count >= 999.5 and unit < len(_UNITS) - 1:
