@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.nearest_frame import corrected, gram_excess, nearest_frame
+from orthoscope.linalg.gram_series import corrected, gram_excess
+from orthoscope.linalg.nearest_frame import nearest_frame
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.linalg.products import add_product_, plus_adjoint, skew_part
 

@@ -309,10 +309,14 @@ def test_states_with_and_without_names_are_exchanged() -> None:
     named, nameless = RiemannianSGD(groups), RiemannianSGD(bare)
     named.load_state_dict(nameless.state_dict())
     nameless.load_state_dict(named.state_dict())
+    assert [group["param_names"] for group in named.param_groups] == [group["param_names"] for group in groups]
     project_(model.body.weight.detach().mul_(3))
     model.head(model.body(model.words(torch.arange(4)))).sum().backward()
-    named.step()
-    nameless.step()
+    for optimizer in (named, nameless):
+        before = model.body.weight.detach().clone()
+        optimizer.step()
+        assert not torch.equal(model.body.weight, before)
+        assert float(orthonormality_error(model.body.weight.detach())) < 1e-6
 
 
 @cases

@@ -6,8 +6,6 @@ from torch import Tensor
 from orthoscope.linalg.gram_series import corrected, gram_excess
 from orthoscope.linalg.polar import polar_factor
 
-__all__ = ["corrected", "gram_excess", "nearest_frame"]
-
 # Up to here four terms of the series leave at most 2% of the excess.
 _NEAR = 0.5
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.nearest_frame import gram_excess, nearest_frame
+from orthoscope.linalg.gram_series import gram_excess
+from orthoscope.linalg.nearest_frame import nearest_frame
 from orthoscope.linalg.products import skew_part
 
 # Enough for steps as long as 1e12; only a matrix that lost rank, which no tangent step can make, needs more.

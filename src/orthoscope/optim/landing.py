@@ -5,7 +5,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.nearest_frame import corrected, gram_excess
+from orthoscope.linalg.gram_series import corrected, gram_excess
 from orthoscope.optim.batching import Chunk, chunks, gradients
 from orthoscope.optim.manifold_groups import check_landing
 from orthoscope.optim.mixed import Group, MixedOptimizer

@@ -9,7 +9,7 @@ from orthoscope.linalg.givens.order import remembered_order
 from orthoscope.linalg.givens.products import rotation_product
 from orthoscope.linalg.givens.triangles import Level
 from orthoscope.linalg.givens.undoing import rotation_gradient
-from orthoscope.linalg.nearest_frame import corrected, gram_excess
+from orthoscope.linalg.gram_series import corrected, gram_excess
 from orthoscope.linalg.precision import full_precision
 
 _TALL = 2  # rows for every column from which on a product in double precision is a small part of the cost
