@@ -4,11 +4,12 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.products import add_product_
+from orthoscope.linalg.symmetric import hermitian_product
 
 
 def gram_excess(frame: Tensor) -> Tensor:
     r"""$E = Y^\mathsf{H}Y - I$, in the precision of $Y$."""
-    excess = frame.mH @ frame
+    excess = hermitian_product(frame.mH, frame)
     excess.diagonal(dim1=-2, dim2=-1).sub_(1)
     return excess
 
@@ -21,7 +22,7 @@ def corrected(frame: Tensor, excess: Tensor, degree: int, out: Tensor | None = N
     if degree == 1:
         series = excess.mul_(-1 / 2)
     else:
-        square = excess @ excess
+        square = hermitian_product(excess, excess)
         if degree == 4:
             tail = (excess * (-5 / 16)).add_(square, alpha=35 / 128)
             tail = add_product_(square * (3 / 8), square, tail)

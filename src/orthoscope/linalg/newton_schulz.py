@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.products import add_product_
+from orthoscope.linalg.symmetric import hermitian_product
 
 Coefficients = tuple[float, float, float]
 
@@ -69,7 +70,7 @@ def polynomial_orthogonalization(frame: Tensor, name: str, steps: int, dtype: to
     current = (frame / (norm * MARGIN if name == "polar_express" else norm)).to(dtype)
     following = torch.empty_like(current)
     for a, b, c in polynomial_schedule(name, steps):
-        gram = current.mT @ current
+        gram = hermitian_product(current.mT, current)
         following.copy_(current)
         if c == 0:
             add_product_(following, current, gram, alpha=b, beta=a)

@@ -2,14 +2,15 @@
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from orthoscope.linalg.polar_newton import newton_polar_factor
 from orthoscope.linalg.polar_refinement import refined_polar_factor
+from orthoscope.linalg.polar_zolotarev import zolotarev_polar_factor
 from orthoscope.linalg.precision import full_precision
+from orthoscope.linalg.transformed import is_transformed
 
-# From this size of the small side on, Newton's method is faster than a decomposition.
-_NEWTON_SIDE = 256
+# From this size of the small side on, products and inverses are faster than a decomposition.
+_ITERATIVE_SIDE = 256
 
 # Condition numbers between which a decomposition in float64 is corrected: below, the error is
 # 1e-11 or less; above, the correction is too long for one step.
@@ -20,38 +21,32 @@ def polar_factor(matrix: Tensor) -> Tensor:
     r"""The nearest matrix with orthonormal columns (rows, if wide): $UV^\mathsf{H}$ for $M = U\Sigma V^\mathsf{H}$.
 
     Exact: the largest error of an entry, and the relative one in the Frobenius norm, are below $10^{-6}$ in float32
-    for condition numbers up to $10^4$ and more (below $10^{-5}$ if roundings add up, as with singular vectors from a
-    Hadamard matrix), and below $10^{-10}$ in float64 up to $10^8$ (real matrices, where no derivative is asked for;
-    else the error is $10^{-16}$ times the condition number). Narrower types are computed in
+    for condition numbers up to $10^4$ and more (beyond $2\cdot10^4$ below $10^{-5}$ if roundings add up, as with
+    singular vectors from a Hadamard matrix), and below $10^{-10}$ in float64 up to $10^8$ (real matrices, where no
+    derivative is asked for; else the error is $10^{-16}$ times the condition number). Narrower types are computed in
     float32 or better and rounded once. Where $M$ is rank deficient the nearest matrix is not unique; one of
     them is returned, orthonormal in every case. A matrix that is not finite gives nan, and its neighbours in the batch
     are not touched. Differentiable.
     """
     if matrix.shape[-2] < matrix.shape[-1]:
         return polar_factor(matrix.mT).mT.contiguous()
-    if matrix.is_complex() or _is_transformed(matrix):
+    if matrix.is_complex() or is_transformed(matrix):
         return _from_singular_vectors(matrix, corrected=False)
-    if matrix.dtype == torch.float64 or matrix.shape[-1] < _NEWTON_SIDE:
+    if matrix.dtype == torch.float64 or matrix.shape[-1] < _ITERATIVE_SIDE:
         return _from_singular_vectors(matrix, corrected=matrix.dtype == torch.float64)
     with full_precision(matrix.device.type):
         frames = [_single_precision(each) for each in matrix.reshape(-1, *matrix.shape[-2:])]
     return torch.stack(frames).view(matrix.shape).to(matrix.dtype) if frames else matrix.clone()
 
 
-def _is_transformed(matrix: Tensor) -> bool:
-    """Whether a derivative in either direction, or a batch dimension of `vmap`, or no numbers at all, come with it."""
-    return (
-        (matrix.requires_grad and torch.is_grad_enabled())
-        or torch._C._functorch.is_functorch_wrapped_tensor(matrix)
-        or forward_ad.unpack_dual(matrix).tangent is not None
-        or matrix.is_meta
-    )
-
-
 def _single_precision(matrix: Tensor) -> Tensor:
     # Not finite: the largest entry is not either, and comparing with nan is false.
-    frame = newton_polar_factor(matrix) if matrix.abs().amax() < torch.inf else None
-    return _from_singular_vectors(matrix, corrected=False).float() if frame is None else frame
+    if matrix.abs().amax() < torch.inf:
+        for method in (zolotarev_polar_factor, newton_polar_factor):
+            frame = method(matrix)
+            if frame is not None:
+                return frame
+    return _from_singular_vectors(matrix, corrected=False).float()
 
 
 def _from_singular_vectors(matrix: Tensor, corrected: bool) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.products import add_product_
+from orthoscope.linalg.symmetric import hermitian_product, positive_inverse
 
 # Singular values from here to 1 are what the weights are optimal for. Not lower: the Gram matrix in single precision
 # knows nothing about values below 3e-4 of the norm, and I + cS loses its definiteness (seen at 1e-4).
@@ -62,7 +63,7 @@ def rational_orthogonalization(frame: Tensor, steps: int) -> Tensor:
     $M$ itself is used twice, in $S$ and in the last product. `frame` is tall, $(n, k)$ or $(\text{batch}, n, k)$,
     with entries at most about 1 in size. A zero matrix stays zero, nan stays within its matrix.
     """
-    gram = frame.mT @ frame
+    gram = hermitian_product(frame.mT, frame)
     norm = torch.linalg.vector_norm(gram, dim=(-2, -1), keepdim=True)
     norm = torch.where(norm == 0, 1, norm)
     gram = gram / norm
@@ -86,8 +87,7 @@ def shifted_inverse(gram: Tensor, c: float) -> Tensor:
     r"""$(I + cS)^{-1}$."""
     matrix = gram * c
     matrix.diagonal(dim1=-2, dim2=-1).add_(1)
-    # `_ex`: a matrix that is not finite must neither raise nor touch the others.
-    return torch.cholesky_inverse(torch.linalg.cholesky_ex(matrix).L)
+    return positive_inverse(matrix)
 
 
 def next_gram(gram: Tensor, inverse: Tensor, alpha: float, beta: float, c: float) -> Tensor:
@@ -97,4 +97,4 @@ def next_gram(gram: Tensor, inverse: Tensor, alpha: float, beta: float, c: float
     """
     following = gram.mul_(alpha**2).add_(inverse, alpha=(beta**2 - 2 * alpha * beta) / c)
     following.diagonal(dim1=-2, dim2=-1).add_(2 * alpha * beta / c)
-    return add_product_(following, inverse, inverse, alpha=-(beta**2) / c)
+    return following.add_(hermitian_product(inverse, inverse), alpha=-(beta**2) / c)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.gram_series import corrected, gram_excess
-from orthoscope.optim.batching import Chunk, chunks, gradients
+from orthoscope.optim.batching import Chunk, chunks, gradients, over_chunks
 from orthoscope.optim.manifold_groups import check_landing
 from orthoscope.optim.mixed import Group, MixedOptimizer
 from orthoscope.optim.riemannian_sgd import euclidean_sgd_step, momentum_buffers, sgd_defaults
@@ -59,12 +59,15 @@ class Landing(MixedOptimizer):
 
     def _manifold_step(self, group: Group, parameters: list[Tensor]) -> None:
         state = self.state
-        for chunk in chunks(parameters, group["batched"], lambda p: "momentum_buffer" in state[p]):
+
+        def step(chunk: Chunk) -> None:
             x = _bounded_(chunk.frames(chunk.parameters))
             direction = group["manifold"].riemannian_gradient_(x, self._ambient_direction(group, chunk))
             safe = torch.finfo(x.dtype).eps ** (1 / 10) / torch.linalg.matrix_norm(direction, keepdim=True)
             moved = torch.addcmul(x, direction, safe.clamp(max=group["lr"]).to(x.dtype), value=-1)
             chunk.write(corrected(moved, gram_excess(moved), 4, out=x), chunk.parameters)
+
+        over_chunks(step, chunks(parameters, group["batched"], lambda p: "momentum_buffer" in state[p]))
 
     def _ambient_direction(self, group: Group, chunk: Chunk) -> Tensor:
         gradient = chunk.frames(gradients(chunk.parameters))

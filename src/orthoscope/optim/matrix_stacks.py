@@ -24,7 +24,9 @@ class Stack(NamedTuple):
 
     @property
     def cost(self) -> int:
-        return sum(orthogonalization_cost(piece.shape[:-2].numel(), *piece.shape[-2:]) for piece in self.pieces)
+        first = self.pieces[0]
+        count = len(self.pieces) if first.ndim == 2 else sum(map(len, self.pieces))
+        return orthogonalization_cost(count, *first.shape[-2:])
 
     def orthogonalized(self, method: str, steps: int | None, dtype: torch.dtype | None) -> Sequence[Tensor]:
         """The pieces again, orthogonalised."""
@@ -50,7 +52,7 @@ def orthogonalized_updates(
     def orthogonalized(stack: Stack) -> Sequence[Tensor]:
         return stack.orthogonalized(method, steps, dtype)
 
-    if all(update.device.type == "cpu" for update in updates):
+    if all(stack.pieces[0].device.type == "cpu" for stack in stacks):
         results = balanced_over_cores(orthogonalized, stacks, [stack.cost for stack in stacks])
     else:
         results = [orthogonalized(stack) for stack in stacks]
@@ -73,12 +75,15 @@ def _stacks(updates: Sequence[Tensor], views: Sequence[MatrixView]) -> Iterator[
     """All matrices, those of one shape, type and device together as far as the cache allows; in order."""
     alike: dict[tuple[object, ...], Stack] = {}
     for index, (update, view) in enumerate(zip(updates, views, strict=True)):
-        if not update.numel():
+        shape = update.shape
+        if 0 in shape:
             continue
         # A plain matrix is its own view: two hundred small ones would take longer to look at than to orthogonalise.
-        matrices = update if update.ndim == 2 and view.is_plain else view.matrices(update)
-        key = (matrices.ndim, matrices.shape[-2:], update.dtype, update.device)
-        stack = alike.setdefault(key, Stack([], []))
+        matrices = update if len(shape) == 2 and view.is_plain else view.matrices(update)
+        key = (matrices.shape[-2:], matrices.ndim, update.dtype, update.device)
+        stack = alike.get(key)
+        if stack is None:
+            stack = alike[key] = Stack([], [])
         stack.indices.append(index)
         stack.pieces.append(matrices)
     for stack in alike.values():
@@ -89,7 +94,7 @@ def _stacks(updates: Sequence[Tensor], views: Sequence[MatrixView]) -> Iterator[
 
 def _packed(stack: Stack, room: int) -> Iterator[Stack]:
     """The stack in parts of about equal size and at most `room` matrices; long pieces are cut."""
-    counts = [piece.shape[:-2].numel() for piece in stack.pieces]
+    counts = [1] * len(stack.pieces) if stack.pieces[0].ndim == 2 else [len(piece) for piece in stack.pieces]
     parts = -(-sum(counts) // room)
     room = -(-sum(counts) // parts)
     part = Stack([], [])

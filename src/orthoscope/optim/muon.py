@@ -174,13 +174,15 @@ class Muon(torch.optim.Optimizer):
         scales: list[float],
     ) -> None:
         """Append what has a gradient, and its state, to the lists; `torch.compile` knows the name and skips it."""
+        use_muon = group["use_muon"]
         for place, parameter in enumerate(group["params"]):
-            if parameter.grad is None:
+            gradient = parameter.grad
+            if gradient is None:
                 continue
-            if parameter.grad.is_sparse:
+            if gradient.is_sparse:
                 raise ValueError("Muon takes dense gradients, got a sparse one: use sparse=False")
             state = self.state[parameter]
-            if not state and group["use_muon"]:
+            if not state and use_muon:
                 state["momentum_buffer"] = torch.zeros_like(parameter)
             elif not state:
                 state["step"] = torch.tensor(0.0, dtype=_get_scalar_dtype())  # on the CPU, as torch keeps it
@@ -188,12 +190,12 @@ class Muon(torch.optim.Optimizer):
                 state["exp_avg_sq"] = torch.zeros_like(parameter)
             parameters.append(parameter)
             # Of another type if `grad_dtype` says so; `to` makes a copy then, so nothing is written to `p.grad`.
-            same = parameter.grad.dtype == parameter.dtype
-            gradients.append(parameter.grad if same else parameter.grad.to(parameter.dtype))
-            if group["use_muon"]:
+            gradients.append(gradient if gradient.dtype == parameter.dtype else gradient.to(parameter.dtype))
+            if use_muon:
+                view = group["views"][place]
                 first.append(state["momentum_buffer"])
-                views.append(group["views"][place])
-                scales.append(matrix_scale(group["scale"], group["views"][place], parameter.shape))
+                views.append(view)
+                scales.append(matrix_scale(group["scale"], view, parameter.shape))
             else:
                 first.append(state["exp_avg"])
                 second.append(state["exp_avg_sq"])

@@ -9,7 +9,7 @@ from torch.optim.adam import adam
 from orthoscope.linalg.nearest_frame import nearest_frame
 from orthoscope.linalg.products import add_product_, plus_adjoint
 from orthoscope.manifolds import Stiefel
-from orthoscope.optim.batching import Chunk, chunks, gradients
+from orthoscope.optim.batching import Chunk, chunks, gradients, over_chunks
 from orthoscope.optim.manifold_groups import check_orthonormal
 from orthoscope.optim.mixed import Group, MixedOptimizer
 
@@ -92,9 +92,12 @@ class RiemannianAdam(MixedOptimizer):
             real = parameter.real if parameter.is_complex() else parameter
             self._prepare(parameter, real.new_zeros(matrices), group["amsgrad"])
             self.state[parameter]["step"] += 1
-        for chunk in chunks(parameters, batched, lambda p: self.state[p]["step"].item()):
+
+        def step(chunk: Chunk) -> None:
             x = chunk.frames(chunk.parameters)
             chunk.write(nearest_frame(self._moved(group, chunk, x), out=x), chunk.parameters)
+
+        over_chunks(step, chunks(parameters, batched, lambda p: self.state[p]["step"].item()))
 
     def _moved(self, group: Group, chunk: Chunk, x: Tensor) -> Tensor:
         manifold, (beta1, beta2) = group["manifold"], group["betas"]

@@ -8,7 +8,7 @@ from torch.optim.sgd import sgd
 
 from orthoscope.linalg.nearest_frame import nearest_frame
 from orthoscope.linalg.products import add_product_
-from orthoscope.optim.batching import Chunk, chunks, gradients
+from orthoscope.optim.batching import Chunk, chunks, gradients, over_chunks
 from orthoscope.optim.manifold_groups import check_orthonormal
 from orthoscope.optim.mixed import Group, MixedOptimizer
 from orthoscope.optim.short_step import short_step
@@ -60,16 +60,20 @@ class RiemannianSGD(MixedOptimizer):
             self._plain_step(group, parameters)
             return
         state = self.state
-        for chunk in chunks(parameters, group["batched"], lambda p: "momentum_buffer" in state[p]):
+
+        def step(chunk: Chunk) -> None:
             x = chunk.frames(chunk.parameters)
             direction = self._direction(group, chunk, x)
             moved = torch.add(x, direction, alpha=-float(group["lr"]))
             chunk.write(nearest_frame(moved, out=x), chunk.parameters)
 
+        over_chunks(step, chunks(parameters, group["batched"], lambda p: "momentum_buffer" in state[p]))
+
     def _plain_step(self, group: Group, parameters: list[Tensor]) -> None:
         manifold, state = group["manifold"], self.state
         rate = float(group["lr"]) * (-1 if group["maximize"] else 1)
-        for chunk in chunks(parameters, group["batched"], lambda p: int(state[p].get("short_steps", _SHORT_STEPS))):
+
+        def step(chunk: Chunk) -> None:
             x, gradient = chunk.frames(chunk.parameters), chunk.frames(gradients(chunk.parameters))
             overlap = x.mH @ gradient
             new = None
@@ -82,6 +86,9 @@ class RiemannianSGD(MixedOptimizer):
             for parameter in chunk.parameters:
                 # Also after a step that was not short: of a batch, only some matrices may have moved far.
                 state[parameter]["short_steps"] = 0 if chunk.alike == _SHORT_STEPS else chunk.alike + 1
+
+        taken = chunks(parameters, group["batched"], lambda p: int(state[p].get("short_steps", _SHORT_STEPS)))
+        over_chunks(step, taken)
 
     def _direction(self, group: Group, chunk: Chunk, x: Tensor) -> Tensor:
         manifold, momentum = group["manifold"], group["momentum"]

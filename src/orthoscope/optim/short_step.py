@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.products import add_product_, plus_adjoint, skew_part
+from orthoscope.linalg.symmetric import hermitian_product
 
 # Rows for every column from which on products of columns x columns are cheap beside those with the frame.
 _TALL = 3
@@ -41,7 +42,7 @@ def short_step(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> Ten
         # A diagonal entry of Ω² is the square of a row: too long for certain, before a product is spent on it.
         if not _largest_row(skew) ** 4 / 4 <= limit:
             return None
-        square = skew @ skew
+        square = hermitian_product(skew, skew)
         if not _largest_row(square) ** 2 / 4 <= limit:
             return None
         return add_product_(x.clone(), x, square.mul_(0.5).sub_(skew))
@@ -53,7 +54,7 @@ def _tall_step(x: Tensor, gradient: Tensor, overlap: Tensor, skew: Tensor, rate:
     hermitian = plus_adjoint(overlap).mul_(rate / 2)
     if not _largest_row(hermitian) <= _NORMAL:
         return None
-    excess = (gradient.mH @ gradient).mul_(rate**2)
+    excess = hermitian_product(gradient.mH, gradient).mul_(rate**2)
     excess.sub_(plus_adjoint(hermitian @ (hermitian + 2 * skew)), alpha=0.5)
     turned = skew @ excess
     correction = plus_adjoint(turned).mul_(0.25)  # (ΩE)ᴴ = -EΩ

@@ -56,7 +56,7 @@ def _turned(tile: Tensor, pivot: Tensor, other: Tensor) -> tuple[Tensor, Tensor]
     """The tile times two blocks of rows, the second of which lacks the first columns: they are zero."""
     size, missing = pivot.shape[-2], pivot.shape[-1] - other.shape[-1]
     both = tile[:, :, :size] @ pivot
-    both[:, :, missing:] += tile[:, :, size:] @ other
+    both[:, :, missing:].baddbmm_(tile[:, :, size:], other)
     return both[:, :size], both[:, size:]
 
 

@@ -32,18 +32,19 @@ def orthogonalized(
     """
     positions = range(len(updates)) if positions is None else positions
     sharded = [i for i, update in enumerate(updates) if hasattr(update, "device_mesh")]
-    plain = [i for i, update in enumerate(updates) if not hasattr(update, "device_mesh")]
+    if not sharded:
+        return _plain_orthogonalized(list(updates), list(views), list(positions), compute, process_group)
+    plain = sorted(set(range(len(updates))) - set(sharded))
     results = list(updates)
     done = _plain_orthogonalized(*_chosen(plain, updates, views, positions), compute, process_group)
     for i, result in zip(plain, done, strict=True):
         results[i] = result
-    if sharded:
-        # DTensor takes a second to import, so only who has one pays for it.
-        from orthoscope.optim.sharding.layouts import layouts_orthogonalized
+    # DTensor takes a second to import, so only who has one pays for it.
+    from orthoscope.optim.sharding.layouts import layouts_orthogonalized
 
-        done = layouts_orthogonalized(*_chosen(sharded, updates, views, positions), compute)
-        for i, result in zip(sharded, done, strict=True):
-            results[i] = result
+    done = layouts_orthogonalized(*_chosen(sharded, updates, views, positions), compute)
+    for i, result in zip(sharded, done, strict=True):
+        results[i] = result
     return results
 
 

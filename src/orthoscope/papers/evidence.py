@@ -1,0 +1,33 @@
+"""A number of a paper beside ours: what the table at the end of `orthoscope reproduce` is made of."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+Verdict = Literal["agrees", "differs", "corrected"]
+
+
+class Evidence(NamedTuple):
+    """One comparison. `printed` is None where the paper shows a picture or states a trend instead of a number.
+
+    "agrees": the printed number is within the interval, or the stated trend is seen. "differs": it is not, and `why`
+    says what the reason is. "corrected": the paper's statement is wrong, and `why` says what is right and was seen.
+    """
+
+    quantity: str
+    printed: float | None
+    ours: float
+    low: float
+    high: float
+    verdict: Verdict
+    why: str = ""
+
+
+def interval(values: Sequence[float], errors: float = 2.0) -> tuple[float, float, float]:
+    """Mean, and the mean minus and plus so many standard errors; one value has no interval but itself."""
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return mean, mean, mean
+    error = errors * statistics.stdev(values) / math.sqrt(len(values))
+    return mean, mean - error, mean + error

@@ -1,0 +1,64 @@
+"""Half of a Hermitian product, and inverses by halves, are what the plain ones are."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from orthoscope.linalg.symmetric import hermitian_product, positive_inverse
+
+
+def gaussian(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (700, 512), (512, 700), (2, 600, 513), (1, 513, 640)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128], ids=str)
+def test_hermitian_products(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    frame = gaussian(*shape, dtype=dtype)
+    result = hermitian_product(frame.mH, frame)
+    torch.testing.assert_close(result, frame.mH @ frame)
+    if shape[-1] >= 512:
+        assert torch.equal(result[..., 128:, :128], result[..., :128, 128:].mH), "the other half is a copy"
+
+
+def test_squares_of_skew_matrices() -> None:
+    skew = gaussian(530, 530)
+    skew = skew - skew.mT
+    torch.testing.assert_close(hermitian_product(skew, skew), skew @ skew)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, where forward mode is loaded
+def test_derivatives_and_batches_pass_through() -> None:
+    frame, direction = gaussian(520, 512), gaussian(520, 512, seed=1)
+
+    def gram(frame: Tensor) -> Tensor:
+        return hermitian_product(frame.mT, frame)
+
+    tangent = direction.mT @ frame + frame.mT @ direction
+    torch.testing.assert_close(torch.func.jvp(gram, (frame,), (direction,))[1], tangent)
+    torch.testing.assert_close(torch.vmap(gram)(frame[None])[0], frame.mT @ frame)
+    tracked = frame.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(gram(tracked).sum(), tracked)
+    torch.testing.assert_close(gradient, 2 * frame.sum(1, keepdim=True).expand_as(frame))
+
+
+@pytest.mark.parametrize("size", [1, 40, 511, 512, 700, 1025])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_positive_inverses(size: int, dtype: torch.dtype) -> None:
+    frame = gaussian(size, size, dtype=dtype)
+    matrix = frame.mT @ frame * (30 / size)
+    matrix.diagonal().add_(1)
+    given = matrix.clone()
+    result = positive_inverse(matrix)
+    assert torch.equal(matrix, given)
+    # To first order the residual is as many roundings as the condition number; nothing is lost by the halves.
+    residual = (result.double() @ matrix.double() - torch.eye(size)).abs().max()
+    plain = torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+    assert residual < 4 * (plain.double() @ matrix.double() - torch.eye(size)).abs().max() + 1e-30
+    torch.testing.assert_close(result, result.mT)
+
+
+def test_matrices_that_are_not_positive_give_nan_and_do_not_raise() -> None:
+    assert not bool(positive_inverse(torch.full((600, 600), torch.nan)).isfinite().any())
+    stack = torch.stack([torch.eye(4), torch.full((4, 4), torch.nan)])
+    assert torch.equal(positive_inverse(stack)[0], torch.eye(4))
