@@ -79,7 +79,10 @@ def promises(numbers: Numbers) -> Table:
         here = [row for row in numbers["steps"] if row["matrices"] == matrices]
         lines.append(promise(here, ours, peer, matrices, least))
     here = [row for row in numbers["polar"] if (row["size"], row["dtype"]) == (POLAR_SIZE, "float32")]
-    lines.append(promise(here, "polar_factor", "torch SVD", f"{POLAR_SIZE} x {POLAR_SIZE}", POLAR_TARGET))
+    lines += [
+        promise(here, "polar_factor", peer, f"{POLAR_SIZE} x {POLAR_SIZE}", POLAR_TARGET)
+        for peer in ("torch SVD", "torch SVD in float64")
+    ]
     return lines
 
 
