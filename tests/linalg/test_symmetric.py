@@ -49,7 +49,7 @@ def test_positive_inverses(size: int, dtype: torch.dtype) -> None:
     matrix = frame.mT @ frame * (30 / size)
     matrix.diagonal().add_(1)
     given = matrix.clone()
-    result = positive_inverse(matrix)
+    result = positive_inverse(matrix, condition=150.0)
     assert torch.equal(matrix, given)
     # To first order the residual is as many roundings as the condition number; nothing is lost by the halves.
     residual = (result.double() @ matrix.double() - torch.eye(size)).abs().max()
@@ -59,6 +59,16 @@ def test_positive_inverses(size: int, dtype: torch.dtype) -> None:
 
 
 def test_matrices_that_are_not_positive_give_nan_and_do_not_raise() -> None:
-    assert not bool(positive_inverse(torch.full((600, 600), torch.nan)).isfinite().any())
+    assert not bool(positive_inverse(torch.full((600, 600), torch.nan), condition=10.0).isfinite().any())
     stack = torch.stack([torch.eye(4), torch.full((4, 4), torch.nan)])
-    assert torch.equal(positive_inverse(stack)[0], torch.eye(4))
+    assert torch.equal(positive_inverse(stack, condition=1.0)[0], torch.eye(4))
+
+
+def test_ill_conditioned_matrices_are_factorised() -> None:
+    """The residual of halves grows with the condition number, that of a factor does not."""
+    values = torch.logspace(0, 4, 600, dtype=torch.float64)
+    basis = torch.linalg.qr(gaussian(600, 600)).Q
+    matrix = ((basis * values) @ basis.mT).float()
+    matrix = (matrix + matrix.mT) / 2
+    result = positive_inverse(matrix, condition=1e4)
+    assert torch.equal(result, torch.cholesky_inverse(torch.linalg.cholesky(matrix)))

@@ -22,4 +22,9 @@ def plus_adjoint(square: Tensor) -> Tensor:
 
 def skew_part(square: Tensor) -> Tensor:
     r"""$(S - S^\mathsf{H})/2$."""
-    return square.mH.clone(memory_format=torch.contiguous_format).sub_(square).mul_(-0.5)
+    return scaled_skew_part(square, 1.0)
+
+
+def scaled_skew_part(square: Tensor, scale: float) -> Tensor:
+    r"""$s(S - S^\mathsf{H})/2$."""
+    return square.mH.clone(memory_format=torch.contiguous_format).sub_(square).mul_(-scale / 2)

@@ -84,10 +84,10 @@ def rational_orthogonalization(frame: Tensor, steps: int) -> Tensor:
 
 
 def shifted_inverse(gram: Tensor, c: float) -> Tensor:
-    r"""$(I + cS)^{-1}$."""
+    r"""$(I + cS)^{-1}$ for $S$ with eigenvalues from 0 to about 1."""
     matrix = gram * c
     matrix.diagonal(dim1=-2, dim2=-1).add_(1)
-    return positive_inverse(matrix)
+    return positive_inverse(matrix, condition=1 + c)
 
 
 def next_gram(gram: Tensor, inverse: Tensor, alpha: float, beta: float, c: float) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.products import add_product_, plus_adjoint, skew_part
+from orthoscope.linalg.products import add_product_, plus_adjoint, scaled_skew_part
 from orthoscope.linalg.symmetric import hermitian_product
 
 # Rows for every column from which on products of columns x columns are cheap beside those with the frame.
@@ -36,7 +36,7 @@ def short_step(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> Ten
     rows, columns = x.shape[-2:]
     if rows != columns and rows < _TALL * columns:
         return None
-    skew = skew_part(overlap).mul_(rate)
+    skew = scaled_skew_part(overlap, rate)
     limit = torch.finfo(x.dtype).eps / 2
     if rows == columns:
         # A diagonal entry of Ω² is the square of a row: too long for certain, before a product is spent on it.
@@ -45,7 +45,7 @@ def short_step(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> Ten
         square = hermitian_product(skew, skew)
         if not _largest_row(square) ** 2 / 4 <= limit:
             return None
-        return add_product_(x.clone(), x, square.mul_(0.5).sub_(skew))
+        return add_product_(x.clone(), x, skew.sub_(square, alpha=0.5), alpha=-1.0)
     return _tall_step(x, gradient, overlap, skew, rate, limit)
 
 
