@@ -1,0 +1,97 @@
+r"""What a random network does, layer by layer: weights, normalisation, activation, gain."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from orthoscope.chains.normalisations import Hidden, Normalisation, normalisation
+from orthoscope.theory.activations import NONLINEARITIES, Pointwise
+from orthoscope.theory.kinks import slope_of
+
+# (how many layers, outputs, inputs, generator) -> that many weights (layers, outputs, inputs)
+Draw: TypeAlias = Callable[[int, int, int, torch.Generator], Tensor]
+
+INITS = ("gaussian", "orthogonal", "uniform")
+
+
+@dataclass(frozen=True)
+class Chain:
+    r"""The recursion $h_\ell = \phi(\alpha_\ell N(W_\ell h_{\ell-1}))$, or $N(\phi(\alpha_\ell W_\ell h_{\ell-1}))$.
+
+    `init` is the law of the weights, independent in every layer:
+      "gaussian"    $W_{ij} \sim \mathcal N(0, 1/\text{fan\_in})$,
+      "orthogonal"  Haar, columns orthonormal if $W$ is tall, rows if it is wide,
+      "uniform"     $W_{ij}$ uniform on $\pm\sqrt{3/\text{fan\_in}}$: the variance of "gaussian",
+      or a function `draw(layers, outputs, inputs, generator)` that returns weights `(layers, outputs, inputs)`
+      of that many consecutive layers of one network.
+    `activation` is a name of `theory.activations` (those of `orthoscope.models` are among them) or an elementwise
+    function; `norm` is "none", "rms", "layer", "batch" or "batch_uncentred", without ε and scaled as in
+    `orthoscope.models`: mean square 1. `norm_first=False` normalises after the activation. `gain` $\alpha$
+    multiplies what enters the activation, and may be a function of the layer, 1 for the first.
+    """
+
+    width: int
+    init: str | Draw = "gaussian"
+    activation: str | Pointwise = "identity"
+    norm: str = "none"
+    norm_first: bool = True
+    gain: int | float | Callable[[int], int | float] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise ValueError(f"width is {self.width}: give at least 1")
+        if isinstance(self.init, str) and self.init not in INITS:
+            raise ValueError(f"unknown init {self.init!r}: choose one of {', '.join(INITS)}, or give a function")
+        if isinstance(self.activation, str) and self.activation not in NONLINEARITIES:
+            names = ", ".join(NONLINEARITIES)
+            raise ValueError(f"unknown activation {self.activation!r}: choose one of {names}, or give a function")
+        normalisation(self.norm)
+        if not callable(self.gain):
+            _check_gain(self.gain)
+
+    @property
+    def normalisation(self) -> Normalisation | None:
+        return normalisation(self.norm)
+
+    @property
+    def function(self) -> Pointwise | None:
+        """The activation, None for the identity."""
+        if isinstance(self.activation, str):
+            return None if self.activation in ("identity", "linear") else NONLINEARITIES[self.activation].function
+        return self.activation
+
+    def gain_of(self, layer: int) -> float:
+        if not callable(self.gain):
+            return float(self.gain)
+        gain = self.gain(layer)
+        _check_gain(gain)
+        return float(gain)
+
+    def activated(self, inputs: Hidden, layer: int) -> Hidden:
+        r"""$\phi(\alpha_\ell x)$."""
+        gain = self.gain_of(layer)
+        scaled = inputs if gain == 1 else gain * inputs
+        return scaled if self.function is None else self.function(scaled)
+
+    def slopes(self, inputs: Hidden, layer: int) -> Hidden:
+        r"""$\alpha_\ell\phi'(\alpha_\ell x)$."""
+        gain = self.gain_of(layer)
+        return torch.full_like(inputs, gain) if self.function is None else gain * slope_of(self.function)(gain * inputs)
+
+    def output(self, preactivations: Hidden, layer: int) -> Hidden:
+        r"""$h_\ell$ from $W_\ell h_{\ell-1}$."""
+        norm = self.normalisation
+        if norm is None:
+            return self.activated(preactivations, layer)
+        if self.norm_first:
+            return self.activated(norm(preactivations)[0], layer)
+        return norm(self.activated(preactivations, layer))[0]
+
+
+def _check_gain(gain: int | float) -> None:
+    if gain == 0 or not math.isfinite(gain):
+        raise ValueError(f"gain is {gain}: give a number other than 0")

@@ -1,0 +1,83 @@
+r"""Gradients of the weights of many random networks: batched over seeds, in bounded memory, at any depth."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.chains.backward import SEGMENT, Loss, Networks
+from orthoscope.chains.chain import Chain
+from orthoscope.chains.groups import over_groups
+from orthoscope.chains.inputs import checked_layers, checked_starts
+from orthoscope.chains.losses import cross_entropy
+
+# Numbers that a group of networks keeps for the way back: 512 MB.
+_GROUP = 1 << 26
+
+
+def simulate_gradients(
+    start: Tensor,
+    chain: Chain,
+    depth: int,
+    *,
+    seeds: Sequence[int],
+    loss: str | Loss = "cross_entropy",
+    layers: Sequence[int] | None = None,
+    classes: int = 10,
+) -> Float[Tensor, "seeds layers"]:
+    r"""$\log\|\partial\,\text{loss}/\partial W_\ell\|_F$ of one random network for every seed, layers 1 to `depth`.
+
+    `start` is as for `simulate`; `layers` are those to record, all by default. `loss` is a function of the last
+    representations `(seeds, samples, units)` that returns `(seeds,)`, or "cross_entropy": of random labels, out of
+    `classes`, behind a linear head of every network's own (`chains.losses`).
+
+    Weights are really drawn. The way back needs all of them again: they are drawn a second time, segment by segment,
+    from generators put back to where they were, so memory grows with depth by one batch a segment only.
+    Gradients are rescaled on the way, so that none overflows or vanishes.
+    """
+    wanted = checked_layers(layers, depth, first=1)
+    return _log_norms(start, chain, [depth], wanted, seeds, loss, classes)[:, 0]
+
+
+def gradients_by_depth(
+    start: Tensor,
+    chain: Chain,
+    depths: Sequence[int],
+    *,
+    seeds: Sequence[int],
+    loss: str | Loss = "cross_entropy",
+    layer: int = 1,
+    classes: int = 10,
+) -> Float[Tensor, "seeds depths"]:
+    r"""$\log\|\partial\,\text{loss}/\partial W_\ell\|_F$ of one layer, for networks that end at each of `depths`.
+
+    Each has the law of `simulate_gradients`; those of one seed share their first layers and their head, so all
+    depths together cost one way forth and one way back.
+    """
+    ends = checked_layers(depths, max(depths, default=0), first=layer)
+    return _log_norms(start, chain, ends, [layer], seeds, loss, classes)[:, :, 0]
+
+
+def _log_norms(
+    start: Tensor,
+    chain: Chain,
+    ends: list[int],
+    layers: list[int],
+    seeds: Sequence[int],
+    loss: str | Loss,
+    classes: int,
+) -> Float[Tensor, "seeds ends layers"]:
+    starts = checked_starts(start, seeds)
+    if isinstance(loss, str) and loss != "cross_entropy":
+        raise ValueError(f"unknown loss {loss!r}: give 'cross_entropy', or a function of the last representations")
+
+    def norms(group: slice) -> Tensor:
+        own = list(seeds)[group]
+        chosen = cross_entropy(own, starts[group], chain.width, classes) if isinstance(loss, str) else loss
+        return Networks(starts[group], chain, own, chosen).log_norms(ends, layers)
+
+    work = max(ends) * chain.width**2 * (starts.shape[-2] + chain.width)
+    return torch.cat(
+        over_groups(norms, len(seeds), numbers=SEGMENT, multiplications=work, most=_GROUP, device=starts.device)
+    )

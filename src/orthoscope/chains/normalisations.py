@@ -1,0 +1,53 @@
+"""The normalisations of `orthoscope.models`, without ε, for stacks of batches, and their derivatives."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+Hidden = Float[Tensor, "*batch samples units"]
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    r"""Divides by the root mean square along an axis, after subtracting the mean along it if `centred`.
+
+    $$ y = r\,(x - m), \qquad r = 1\big/\sqrt{\operatorname{mean}\,(x - m)^2}, \qquad
+       m = \operatorname{mean}\,x \text{ if centred, else } 0 $$
+
+    What is 0 all along the axis (a unit that is dead on the whole batch) stays 0: there $r = 0$.
+    """
+
+    axis: int  # -2: over the batch, each unit by itself; -1: over the units, each sample by itself
+    centred: bool
+
+    def __call__(self, inputs: Hidden) -> tuple[Hidden, Tensor]:
+        """The normalised batch and the factors $r$."""
+        deviations = inputs - inputs.mean(self.axis, keepdim=True) if self.centred else inputs
+        power = deviations.square().mean(self.axis, keepdim=True)
+        factors = power.rsqrt().masked_fill_(power == 0, 0.0)
+        return deviations * factors, factors
+
+    def pull_back(self, gradient: Hidden, outputs: Float[Tensor, "*#batch samples units"], factors: Tensor) -> Hidden:
+        r"""For $x$ from the gradient $g$ for $y$: $r\,(g - y\,\overline{gy} - \bar g)$; $\bar g$ if centred."""
+        along = gradient - outputs * (gradient * outputs).mean(self.axis, keepdim=True)
+        if self.centred:
+            along = along - gradient.mean(self.axis, keepdim=True)
+        return along * factors
+
+
+NORMS: dict[str, Normalisation | None] = {
+    "none": None,
+    "rms": Normalisation(-1, centred=False),
+    "layer": Normalisation(-1, centred=True),
+    "batch": Normalisation(-2, centred=True),
+    "batch_uncentred": Normalisation(-2, centred=False),
+}
+
+
+def normalisation(name: str) -> Normalisation | None:
+    """By name; the hyphen of `orthoscope.models` is welcome too."""
+    found = name.replace("-", "_")
+    if found not in NORMS:
+        raise ValueError(f"unknown normalisation {name!r}: choose one of {', '.join(NORMS)}")
+    return NORMS[found]

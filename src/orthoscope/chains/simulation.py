@@ -1,0 +1,106 @@
+"""Many random networks side by side: one tensor program, chosen numbers of chosen layers kept, nothing else."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.chains.chain import Chain
+from orthoscope.chains.draws import BLOCK, generators
+from orthoscope.chains.groups import over_groups
+from orthoscope.chains.inputs import checked_layers, checked_starts
+from orthoscope.chains.weights import Batches, numbers_in_law, preactivations, shape_in_law
+
+Metric: TypeAlias = Callable[[Tensor], Tensor]
+
+# Random numbers that a group of networks holds at a time: 64 MB.
+_MOST = 1 << 23
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was recorded: `values[name][s, i]` is the metric of network s at layer `layers[i]`; 0 is the start."""
+
+    layers: list[int]
+    values: dict[str, Tensor]
+    last: Float[Tensor, "seeds samples units"]
+
+
+def simulate(
+    start: Tensor,
+    chain: Chain,
+    depth: int,
+    *,
+    seeds: Sequence[int],
+    record: Mapping[str, Metric],
+    layers: Sequence[int] | None = None,
+) -> Recording:
+    r"""Follow a batch through `depth` layers of one random network for every seed.
+
+    `start` is a batch `(samples, units)` for all networks, or `(seeds, samples, units)`, one for each. `record`
+    names functions of a stack of batches `(seeds, samples, units)` that return `(seeds, ...)`, such as
+    `metrics.orthogonality_gap`; `layers` are those to record, 0 for the start, all by default.
+
+    A network depends on its seed and its batch only, not on the others, and a deeper one begins as a shallower one
+    (to rounding). Its weights have the law of `chain`; where `weights.preactivations` can, it draws what the batch
+    meets and never the matrix. Computed in float64 on the device of `start`; on a CPU groups of networks run on
+    one core each, so the functions in `record` may be called from several threads. Only what is recorded is kept.
+    """
+    starts, wanted = checked_starts(start, seeds), checked_layers(layers, depth)
+
+    def follow(group: slice) -> Recording:
+        return _followed(starts[group], chain, depth, list(seeds)[group], record, wanted)
+
+    samples, fan_in = starts.shape[-2:]
+    rows, columns = shape_in_law(chain, samples, max(fan_in, chain.width))
+    parts = over_groups(
+        follow,
+        len(seeds),
+        numbers=max(BLOCK, rows * columns),
+        multiplications=depth * rows * columns * (2 * rows + samples),
+        most=_MOST,
+        device=starts.device,
+    )
+    values = {name: torch.cat([part.values[name] for part in parts]) for name in record}
+    return Recording(wanted, values, torch.cat([part.last for part in parts]))
+
+
+@torch.no_grad()
+def _followed(
+    starts: Batches, chain: Chain, depth: int, seeds: list[int], record: Mapping[str, Metric], layers: list[int]
+) -> Recording:
+    positions = {layer: position for position, layer in enumerate(layers)}
+    values: dict[str, Tensor] = {}
+    hidden = starts
+    for layer, hidden in enumerate(_trajectory(starts, chain, depth, seeds)):
+        if layer not in positions:
+            continue
+        for name, metric in record.items():
+            value = metric(hidden)
+            if value.shape[:1] != (len(seeds),):
+                raise ValueError(
+                    f"the metric {name!r} returned shape {tuple(value.shape)} for {len(seeds)} networks: "
+                    "it must return (seeds, ...)"
+                )
+            if name not in values:
+                values[name] = value.new_empty(len(seeds), len(layers), *value.shape[1:])
+            values[name][:, positions[layer]] = value
+    return Recording(layers, values, hidden)
+
+
+def _trajectory(starts: Batches, chain: Chain, depth: int, seeds: list[int]) -> Iterator[Batches]:
+    """The representations of all layers, from the start on."""
+    yield starts
+    hidden, sources = starts, generators(seeds, starts.device)
+    samples, fan_in = starts.shape[-2:]
+    # The first layer may be of another shape; then it draws its numbers alone.
+    alone = 1 if fan_in != chain.width and depth else 0
+    layer = 0
+    for inputs, count in ((fan_in, alone), (chain.width, depth - alone)):
+        for numbers in numbers_in_law(chain, sources, samples, inputs, count):
+            layer += 1
+            hidden = chain.output(preactivations(chain, hidden, numbers), layer)
+            yield hidden

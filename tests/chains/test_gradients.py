@@ -1,0 +1,127 @@
+"""Gradients of many networks are those of autograd, one network after another, and grow as known."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from chains.slow_chain import Drawer, slow_chain
+from orthoscope import theory
+from orthoscope.chains import Chain, backward, gradients_by_depth, simulate_gradients
+
+SEEDS = [0, 1, 2]
+
+
+def batch(samples: int, units: int, seed: int = 0) -> Tensor:
+    return torch.randn(samples, units, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def quartic(hidden: Tensor) -> Tensor:
+    """A loss that treats entries unlike one another."""
+    size = hidden.shape[-1]
+    return (torch.arange(1.0, size + 1, dtype=torch.float64) * hidden.pow(4)).sum((-2, -1)) + hidden.sum((-2, -1))
+
+
+def slow_log_norms(start: Tensor, weights: list[Tensor], **chain: object) -> Tensor:
+    leaves = [weight.clone().requires_grad_() for weight in weights]
+    loss = quartic(slow_chain(start, leaves, **chain)[-1])  # type: ignore[arg-type]
+    return torch.stack([gradient.norm().log() for gradient in torch.autograd.grad(loss, leaves)])
+
+
+@pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("activation", ["identity", "tanh"])
+def test_log_norms_are_those_of_autograd(norm: str, norm_first: bool, activation: str) -> None:
+    drawer, start, depth = Drawer(), batch(5, 6), 6
+    chain = Chain(7, drawer, activation, norm, norm_first, gain=1.2)
+    found = simulate_gradients(start, chain, depth, seeds=SEEDS, loss=quartic)
+    function = {"identity": lambda x: x, "tanh": torch.tanh}[activation]
+    first, rest = drawer.weights[:3], drawer.weights[3:6]
+    for place in range(3):
+        slow = slow_log_norms(
+            start,
+            [first[place][0], *rest[place][: depth - 1]],
+            norm=norm,
+            activation=function,
+            norm_first=norm_first,
+            gain=1.2,
+        )
+        torch.testing.assert_close(found[place], slow, rtol=1e-8, atol=1e-8)
+
+
+def test_segments_do_not_change_the_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Layers of so many weights are drawn one by one, whatever the segments.
+    start, chain = batch(4, 130), Chain(130, "orthogonal", "tanh", "batch")
+    whole = simulate_gradients(start, chain, 11, seeds=SEEDS)
+    again: list[int] = []
+    drawn = backward.drawn_weights
+    monkeypatch.setattr(backward, "drawn_weights", lambda *given: again.append(given[-1]) or drawn(*given))
+    monkeypatch.setattr(backward, "SEGMENT", 4 * 130 * (130 + 4 * 4))
+    parts = simulate_gradients(start, chain, 11, seeds=SEEDS)
+    assert sorted(again) == [3, 4, 4, 4, 4], "the first two of three segments are run twice"
+    torch.testing.assert_close(parts, whole, rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_do_not_overflow() -> None:
+    """Without norm, weights of size 1e40 through three segments and a loss of 1e-300: the logarithm is exact."""
+    chain = Chain(
+        64, lambda layers, out, fan_in, generator: torch.eye(out).double().mul(1e40).expand(layers, out, fan_in)
+    )
+    start = batch(64, 64) * 1e-300
+    found = simulate_gradients(
+        start, chain, 7, seeds=[0], loss=lambda hidden: hidden.flatten(1)[:, 0] * 1e-250, layers=[1, 7]
+    )
+    expected = math.log(1e-250) + float((start[0] * 1e300).norm().log()) + math.log(1e-300) + 6 * math.log(1e40)
+    assert found[0].tolist() == pytest.approx([expected, expected], rel=1e-10)
+
+
+def test_networks_of_several_depths_cost_one_pass_and_are_those_of_one_depth() -> None:
+    start, chain = batch(6, 20), Chain(20, activation="tanh", norm="batch")
+    together = gradients_by_depth(start, chain, [3, 17, 9], seeds=SEEDS, layer=2)
+    for place, depth in enumerate([3, 17, 9]):
+        alone = simulate_gradients(start, chain, depth, seeds=SEEDS, layers=[2])
+        torch.testing.assert_close(together[:, place], alone[:, 0], rtol=1e-9, atol=1e-9)
+
+
+def test_a_gradient_does_not_depend_on_the_other_networks() -> None:
+    start, chain = batch(6, 12), Chain(12, "orthogonal", "tanh", "batch")
+    together = simulate_gradients(start, chain, 9, seeds=[5, 6, 7])
+    torch.testing.assert_close(simulate_gradients(start, chain, 9, seeds=[6])[0], together[1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", ["batch_uncentred", "batch"])
+def test_gaussian_gradients_grow_as_in_wide_networks(norm: str) -> None:
+    samples, depth = 10, 40
+    found = simulate_gradients(batch(samples, 150), Chain(150, norm=norm), depth, seeds=range(8), layers=[1, depth - 5])
+    growth = (found[:, 0] - found[:, 1]) / (depth - 6)
+    expected = theory.gradient_growth(samples, centred=norm == "batch")
+    error = float(growth.std()) / math.sqrt(8)
+    assert abs(float(growth.mean()) - expected) < 4 * error + 0.003  # finite width
+    assert abs(float(growth.mean())) > 10 * error
+
+
+def test_deep_gradients_are_flat_with_orthogonal_and_grow_with_gaussian_weights() -> None:
+    """joudaki2024, figure 6.3, n = d = 100: slope .0090 a layer with Gaussian weights, none with orthogonal ones."""
+    depth, start = 160, batch(100, 100)
+    slopes = {}
+    for init in ("gaussian", "orthogonal"):
+        chain = Chain(100, init, norm="batch_uncentred")
+        found = simulate_gradients(start, chain, depth, seeds=[0, 1], layers=[10, depth - 10])
+        slopes[init] = float((found[:, 0] - found[:, 1]).mean()) / (depth - 20)
+    assert slopes["gaussian"] == pytest.approx(0.0090, abs=0.003)
+    assert abs(slopes["orthogonal"]) < 0.001
+
+
+def test_bad_input_is_refused() -> None:
+    start, chain = batch(3, 4), Chain(4)
+    with pytest.raises(ValueError, match="unknown loss 'mse'"):
+        simulate_gradients(start, chain, 2, seeds=[0], loss="mse")
+    with pytest.raises(ValueError, match="the layers are 1 to 2"):
+        simulate_gradients(start, chain, 2, seeds=[0], layers=[0])
+    with pytest.raises(ValueError, match="depth is 0"):
+        simulate_gradients(start, chain, 0, seeds=[0])
+    with pytest.raises(ValueError, match="classes is 1"):
+        simulate_gradients(start, chain, 2, seeds=[0], classes=1)
+    with pytest.raises(ValueError, match="the loss returned shape"):
+        simulate_gradients(start, chain, 2, seeds=[0], loss=lambda hidden: hidden.sum())

@@ -1,0 +1,235 @@
+"""A batched simulation is the book's loop, in law and, given the weights, to rounding."""
+
+import itertools
+import math
+import weakref
+
+import pytest
+import torch
+from torch import Tensor
+
+from chains.slow_chain import Drawer, slow_chain, slow_gap, standard_errors_apart
+from orthoscope.chains import Chain, simulate
+from orthoscope.linalg import haar
+from orthoscope.metrics import isometry_gap, orthogonality_gap
+
+SEEDS = list(range(4))
+
+
+def batch(samples: int, units: int, seed: int = 0) -> Tensor:
+    return torch.randn(samples, units, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def everything(hidden: Tensor) -> Tensor:
+    return hidden.flatten(1)
+
+
+@pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("activation", ["identity", "tanh", "relu"])
+def test_given_weights_all_layers_are_those_of_the_loop(norm: str, norm_first: bool, activation: str) -> None:
+    drawer = Drawer()
+    chain = Chain(8, drawer, activation, norm, norm_first, gain=1.3)
+    start = batch(5, 6)
+    recording = simulate(start, chain, 7, seeds=SEEDS, record={"all": lambda h: h.reshape(len(SEEDS), -1)[:, :30]})
+    function = {"identity": lambda x: x, "tanh": torch.tanh, "relu": torch.relu}[activation]
+    first, rest = drawer.weights[: len(SEEDS)], drawer.weights[len(SEEDS) :]
+    for place in range(len(SEEDS)):
+        weights = [first[place][0], *rest[place][:6]]
+        slow = slow_chain(start, weights, norm=norm, activation=function, norm_first=norm_first, gain=1.3)
+        for layer, hidden in enumerate(slow):
+            expected = hidden.flatten()[:30]
+            torch.testing.assert_close(recording.values["all"][place, layer], expected, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(recording.last[place], slow[-1], rtol=1e-9, atol=1e-9)
+
+
+def really_orthogonal(layers: int, out: int, fan_in: int, generator: torch.Generator) -> Tensor:
+    return haar(out, fan_in, layers, generator=generator, dtype=torch.float64)
+
+
+def really_gaussian(layers: int, out: int, fan_in: int, generator: torch.Generator) -> Tensor:
+    return torch.randn(layers, out, fan_in, generator=generator, dtype=torch.float64) / math.sqrt(fan_in)
+
+
+SHAPES = [(3, 7, 7), (5, 5, 5), (6, 4, 4), (3, 4, 8), (3, 8, 5), (6, 8, 5)]
+
+
+@pytest.mark.parametrize(("samples", "fan_in", "width"), SHAPES)
+@pytest.mark.parametrize("init", ["gaussian", "orthogonal"])
+@pytest.mark.parametrize(("norm", "activation"), [("batch_uncentred", "identity"), ("layer", "relu"), ("none", "tanh")])
+def test_what_is_drawn_in_law_has_the_law_of_drawn_matrices(
+    samples: int, fan_in: int, width: int, init: str, norm: str, activation: str
+) -> None:
+    start, networks = batch(samples, fan_in), 600
+    metrics = {"gap": orthogonality_gap, "moments": moments}
+    explicit = really_orthogonal if init == "orthogonal" else really_gaussian
+    in_law = simulate(start, Chain(width, init, activation, norm), 3, seeds=range(networks), record=metrics)
+    really = simulate(
+        start, Chain(width, explicit, activation, norm), 3, seeds=range(networks, 2 * networks), record=metrics
+    )
+    for name in metrics:
+        # Not the start, which is the same for all.
+        assert standard_errors_apart(in_law.values[name][:, 1:], really.values[name][:, 1:]) < 4.5
+
+
+def moments(hidden: Tensor) -> Tensor:
+    """Of single entries and of two of them: first, second and fourth."""
+    a, b = hidden[:, 0, 0], hidden[:, 1, 2]
+    return torch.stack([a, a.square(), a * b, a.square() * b.square(), a.pow(4)], dim=1)
+
+
+def test_the_comparison_of_laws_tells_orthogonal_from_gaussian_weights() -> None:
+    start = batch(3, 7)
+    gaps = [
+        simulate(start, Chain(7, init, norm="batch_uncentred"), 3, seeds=range(1500), record={"V": orthogonality_gap})
+        for init in ("gaussian", "orthogonal")
+    ]
+    assert standard_errors_apart(gaps[0].values["V"][:, 1:], gaps[1].values["V"][:, 1:]) > 10
+
+
+def test_uniform_weights_have_the_variance_of_gaussian_ones_and_bounded_entries() -> None:
+    found = simulate(torch.eye(6), Chain(6, "uniform"), 1, seeds=range(2000), record={}).last
+    assert float(found.abs().max()) <= math.sqrt(3 / 6)
+    squares = found.square().flatten(1).mean(1)
+    assert abs(float(squares.mean()) - 1 / 6) < 4 * float(squares.std()) / math.sqrt(2000)
+
+
+@pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform"])
+@pytest.mark.parametrize("samples", [3, 20])
+def test_a_network_does_not_depend_on_the_others_nor_on_the_depth(init: str, samples: int) -> None:
+    chain = Chain(20, init, "tanh", "batch")
+    starts = torch.stack([batch(samples, 20, seed) for seed in range(5)])
+    # One of the others is nearly dependent, and must be treated with more care than the rest.
+    starts[1] = starts[1] * 1e-7 + starts[1, :1]
+    together = simulate(starts, chain, 30, seeds=[7, 8, 9, 10, 11], record={"V": orthogonality_gap})
+    alone = simulate(starts[3], chain, 20, seeds=[10], record={"V": orthogonality_gap})
+    torch.testing.assert_close(together.values["V"][3:4, :21], alone.values["V"], rtol=1e-8, atol=0)
+    other = simulate(starts[3], chain, 20, seeds=[12], record={"V": orthogonality_gap})
+    assert not torch.allclose(other.values["V"][:, 1:], alone.values["V"][:, 1:], rtol=1e-3)
+
+
+def test_groups_on_several_threads_give_the_same_numbers() -> None:
+    arguments = {"seeds": range(40), "record": {"V": orthogonality_gap}, "layers": [0, 100]}
+    chain = Chain(64, "orthogonal", norm="batch_uncentred")
+    one = simulate(batch(32, 64), chain, 100, **arguments)
+    try:
+        torch.set_num_threads(2)
+        two = simulate(batch(32, 64), chain, 100, **arguments)
+    finally:
+        torch.set_num_threads(1)
+    torch.testing.assert_close(one.values["V"], two.values["V"], rtol=1e-8, atol=0)
+
+
+def test_only_the_layers_asked_for_are_recorded_in_their_order() -> None:
+    chain = Chain(16, norm="rms", activation="relu")
+    record = {"V": orthogonality_gap, "two": lambda hidden: hidden[:, 0, :2]}
+    all_layers = simulate(batch(4, 16), chain, 20, seeds=SEEDS, record=record)
+    some = simulate(batch(4, 16), chain, 20, seeds=SEEDS, record=record, layers=[20, 3, 0])
+    assert some.layers == [20, 3, 0]
+    assert all_layers.layers == list(range(21))
+    assert some.values["two"].shape == (4, 3, 2)
+    for name in record:
+        assert torch.equal(some.values[name], all_layers.values[name][:, [20, 3, 0]])
+
+
+def test_no_representation_outlives_the_next_two() -> None:
+    seen: list[weakref.ref[Tensor]] = []
+    most = 0
+
+    def alive(hidden: Tensor) -> Tensor:
+        nonlocal most
+        seen.append(weakref.ref(hidden))
+        most = max(most, sum(ref() is not None for ref in seen))
+        return hidden[:, 0, 0]
+
+    simulate(batch(2, 4), Chain(4, norm="batch_uncentred"), 300, seeds=SEEDS, record={"alive": alive})
+    assert len(seen) == 301
+    assert most <= 3
+
+
+def test_a_dead_unit_stays_dead_instead_of_becoming_nan() -> None:
+    start = batch(3, 12).abs()
+    found = simulate(start, Chain(12, activation="relu", norm="batch", norm_first=False), 5, seeds=SEEDS, record={})
+    assert bool(found.last.isfinite().all())
+    assert bool((found.last == 0).all(1).any()), "the test needs a unit that is dead on the whole batch"
+
+
+def test_a_gain_may_depend_on_the_layer() -> None:
+    fixed = simulate(batch(3, 9), Chain(9, activation="tanh", gain=1.0), 6, seeds=SEEDS, record={}).last
+    seen: list[int] = []
+
+    def gain(layer: int) -> float:
+        seen.append(layer)
+        return 1.0 if layer < 6 else 3.0
+
+    varied = simulate(batch(3, 9), Chain(9, activation="tanh", gain=gain), 6, seeds=SEEDS, record={}).last
+    assert sorted(set(seen)) == [1, 2, 3, 4, 5, 6]
+    torch.testing.assert_close(varied.atanh(), 3 * fixed.atanh())
+
+
+def test_nearly_dependent_samples_keep_their_small_directions() -> None:
+    """The start of daneshmand2021, figure 2a: singular values 1 and 1e-6, squares of which rounding would blur."""
+    start = torch.zeros(4, 64, dtype=torch.float64)
+    start[range(4), range(4)] = torch.tensor([1.0, 1e-6, 1e-6, 1e-6], dtype=torch.float64)
+    psi = simulate(start, Chain(64), 1, seeds=range(400), record={"psi": isometry_gap}).values["psi"][:, 1]
+    # det of HWᵀWHᵀ is det HHᵀ times that of a Wishart matrix, whatever H is.
+    wishart = sum(float(torch.digamma(torch.tensor((64 - i) / 2))) + math.log(2 / 64) for i in range(4))
+    energy = simulate(start, Chain(64), 1, seeds=range(400), record={"e": lambda h: h.square().sum((1, 2))})
+    determinant = 4 * (energy.values["e"][:, 1] / 4).log() - 4 * psi
+    expected = 6 * math.log(1e-6) + wishart
+    assert abs(float(determinant.mean()) - expected) < 4 * float(determinant.std()) / 20
+    assert float(determinant.std()) < 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seeds": []}, "seeds is empty"),
+        ({"start": torch.ones(3)}, r"start has shape \(3,\)"),
+        ({"start": torch.ones(3, 0)}, r"start has shape \(3, 0\)"),
+        ({"start": torch.ones(3, 4, dtype=torch.long)}, "start is of type torch.int64"),
+        ({"start": torch.ones(2, 3, 4)}, "start holds 2 batches for 4 seeds"),
+        ({"start": torch.full((3, 4), math.nan)}, "not finite"),
+        ({"depth": -1}, "depth is -1"),
+        ({"layers": [0, 11]}, "layers has 11, but the layers are 0 to 10"),
+        ({"layers": [1, 1]}, "names a layer twice"),
+        ({"record": {"bad": lambda hidden: hidden.sum()}}, "the metric 'bad' returned shape"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(change: dict[str, object], message: str) -> None:
+    arguments = {"start": batch(3, 4), "chain": Chain(4), "depth": 10, "seeds": SEEDS, "record": {}} | change
+    with pytest.raises(ValueError, match=message) as refused:
+        simulate(**arguments)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"width": 0}, "width is 0"),
+        ({"init": "he"}, "unknown init 'he'"),
+        ({"activation": "rellu"}, "unknown activation 'rellu'"),
+        ({"norm": "group"}, "unknown normalisation 'group'"),
+        ({"gain": 0.0}, "gain is 0.0"),
+    ],
+)
+def test_a_bad_chain_is_refused_in_one_sentence(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Chain(**({"width": 4} | change))
+
+
+def test_weights_of_a_wrong_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match="init returned weights of shape"):
+        simulate(
+            batch(3, 4),
+            Chain(4, lambda count, out, fan_in, generator: torch.ones(out, fan_in)),
+            2,
+            seeds=[0],
+            record={},
+        )
+
+
+def test_the_gap_of_the_loop_is_the_metric() -> None:
+    for samples, units in itertools.product((2, 5), (5, 9)):
+        hidden = batch(samples, units)
+        assert slow_gap(hidden) == pytest.approx(float(orthogonality_gap(hidden)), rel=1e-12)
