@@ -1,0 +1,26 @@
+"""The bar counts, says what failed, and is drawn on a terminal only."""
+
+import io
+
+from rich.console import Console
+
+from orthoscope.sweep.progress import bar
+
+
+def drawn(wanted: bool, terminal: bool) -> str:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
+    with bar(40, 10, wanted, console) as show:
+        show(13, 2, 1)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_bar_says_how_many_are_done_failed_and_elsewhere() -> None:
+    text = drawn(wanted=True, terminal=True)
+    assert "13/40" in text
+    assert "2 failed, 1 done elsewhere" in text
+    assert "left" in text
+
+
+def test_the_bar_is_silent_off_a_terminal_and_when_not_wanted() -> None:
+    assert drawn(wanted=True, terminal=False) == drawn(wanted=False, terminal=True) == ""
