@@ -2,6 +2,7 @@
 
 from orthoscope.init.gaussian import gaussian_
 from orthoscope.init.he import he_
+from orthoscope.init.iterative import iterative_
 from orthoscope.init.lsuv import lsuv_
 from orthoscope.init.normal import normal_
 from orthoscope.init.orthogonal import orthogonal_
@@ -17,6 +18,7 @@ __all__ = [
     "gaussian_",
     "he_",
     "initialise_",
+    "iterative_",
     "lsuv_",
     "normal_",
     "orthogonal_",
