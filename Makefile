@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients clean
+.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients results-page clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -30,8 +30,11 @@ bench-weights: .venv/test.stamp  ## orthogonal weights beside the peers; writes 
 
 bench-gradients: .venv/test.stamp  ## Muon beside the peers, and trainings; writes docs/gradients_benchmark.md, twenty minutes
 	$(PIP) --editable '.[peers]'
-	-$(BIN)/python -m orthoscope.papers.ju2025.optimizer_comparison
+	-$(BIN)/orthoscope reproduce ju2025/optimizer_comparison
 	$(BIN)/python benchmarks/gradients.py
+
+results-page: .venv/demo.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
+	$(BIN)/orthoscope reproduce --page docs/results.md
 
 clean:
 	rm -rf .venv build dist

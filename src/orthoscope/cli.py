@@ -25,7 +25,8 @@ def _version() -> str:
 app = App(
     name="orthoscope",
     help="Will this network train; if not, where does the signal die or the gradient explode, and why?",
-    help_epilogue="Exit codes: 0 done, 1 a symptom of --fail-on was found or --at-least was missed, 2 bad input.",
+    help_epilogue="Exit codes: 0 done, 1 a symptom of --fail-on was found, --at-least was missed, or a check of "
+    "reproduce failed, 2 bad input.",
     version=_version,
 )
 data = App(name="data", help="List the datasets, or fetch one: orthoscope data get cifar10.")
@@ -256,6 +257,59 @@ def plan_muon(
         write_whole(Path(json), content)
         print(f"wrote {json}", file=sys.stderr)
     return 0
+
+
+@app.command
+def reproduce(
+    *names: str,
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    full: Annotated[bool, Parameter(negative="")] = False,
+    engine: str = "local",
+    scheduler: str | None = None,
+    workers: int | None = None,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    output: Path = Path("results"),
+    page: Path | None = None,
+) -> int:
+    """Reproduce figures and tables of the papers: the printed number beside ours; without a name, list them all.
+
+    Parameters
+    ----------
+    names
+        paper/figure, a paper, or all; exit code 1 if a check fails or a run failed.
+    quick
+        The smallest sizes at which the claims are still decided.
+    full
+        The paper's own setting, where the default is smaller.
+    engine
+        Where the runs happen: local (processes), dask, ray, slurm, or inline (this process).
+    scheduler
+        Address of the cluster for dask or ray, such as tcp://host:8786.
+    workers
+        Processes; one a core unless told.
+    json
+        Write the versioned JSON here; "-" is standard output, and the tables go to standard error.
+    output
+        Folder of the results; finished runs are kept there too, so that the same command goes on after a crash.
+    page
+        Write the page of saved results here, in Markdown, and run nothing.
+    """
+    from orthoscope.papers.command import run_named, show_list, write_page
+
+    if quick and full:
+        raise ValueError("--quick and --full are two settings: give one of them")
+    _refuse_unwritable(None, json)
+    if page is not None:
+        if names:
+            raise ValueError("--page writes what is saved and runs nothing: give no names with it")
+        return write_page(page, output)
+    if not names:
+        if json is not None:
+            raise ValueError("--json holds what was found: name experiments with it, or all")
+        return show_list(output, workers)
+    return run_named(
+        names, "quick" if quick else "full" if full else "default", output, json, engine, workers, scheduler
+    )
 
 
 def _show(documents: list[dict[str, Any]], to_stderr: bool) -> None:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
+from orthoscope.papers.ju2025 import copying
 from orthoscope.papers.ju2025.copying import (
     ARMS,
     BLANK,
@@ -23,7 +24,7 @@ from orthoscope.papers.ju2025.copying import (
     sequences,
     training_losses,
 )
-from orthoscope.papers.results import plain, read_meta, read_table, reproduce
+from orthoscope.papers.results import plain, read_meta, read_table, save, table_of
 
 SAVED = Path(__file__).parents[2] / "results" / "ju2025" / "copying"
 
@@ -128,11 +129,12 @@ def test_saved_results_name_versions_and_commit_but_no_place() -> None:
 
 def test_results_are_written_whole_and_a_foreign_table_is_refused(tmp_path: Path) -> None:
     tiny = dataclasses.replace(QUICK, delay=1, hidden=4, steps=20, recurrent_rates=(1e-3,))
-    checks = reproduce("here/it", tiny, Row, run, plot, check, root=tmp_path)
+    rows = save(tmp_path, "here/it", copying, tiny, table_of(run(tiny), Row), seconds=0.25)
     folder = tmp_path / "here" / "it"
     assert sorted(file.name for file in folder.iterdir()) == ["figure.svg", "meta.json", "table.csv"]
-    assert read_meta(folder)["checks"] == checks
-    assert read_table(folder, Row) == run(tiny), "numbers survive the table to the last bit"
+    assert read_meta(folder)["checks"] == check(rows)
+    assert read_meta(folder)["setting"] == "default"
+    assert read_table(folder, Row) == rows == run(tiny), "numbers survive the table to the last bit"
     json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     with (folder / "table.csv").open("a", encoding="utf-8") as table:
         table.write("orthogonal,0.1,0,20,0.0,1.0\n")

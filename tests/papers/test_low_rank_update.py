@@ -10,9 +10,9 @@ import torch
 
 from orthoscope.models import MLP
 from orthoscope.papers.lu2024.low_rank_update import (
-    FULL,
     NETWORKS,
     QUICK,
+    WHOLE,
     Config,
     Row,
     check,
@@ -57,7 +57,7 @@ def test_the_table_has_every_combination_once_and_sane_columns(rows: list[Row]) 
             assert row.pii_drawn < 1e-6
 
 
-@pytest.mark.parametrize("rank", [2, FULL])
+@pytest.mark.parametrize("rank", [2, WHOLE])
 def test_fine_tuning_leaves_the_original_and_updates_by_the_rank(rank: int) -> None:
     tiny = dataclasses.replace(QUICK, width=16, steps=5)
     model = MLP(depth=3, width=16, in_features=64, bias=True, generator=torch.Generator().manual_seed(0))

@@ -18,6 +18,7 @@ def alexnet_like(
     in_channels: int = 3,
     out_features: int = 10,
     dropout: float = 0.5,
+    shrink: int = 1,
     init: str | Scheme = "xavier",
     weight_gain: float = 1.0,
     generator: torch.Generator | None = None,
@@ -32,24 +33,28 @@ def alexnet_like(
     * Row 3 prints one ReLU after two convolutions; there is none between them here either.
     * Pooling comes before ReLU, as printed (the two commute); the ReLU after the last pooling does nothing.
     * Layers have biases, as torch gives them; every scheme but "torch" starts them at 0.
+
+    `shrink` divides every number of channels and units but the inputs and outputs: a network for small machines.
     """
     if not isinstance(depth, int) or depth < _FIXED_CONVOLUTIONS:
         raise ValueError(
             f"depth is {depth!r}, but Table 3 has {_FIXED_CONVOLUTIONS} convolutions that are not repeated: "
             "give a whole number of at least that (the paper: 20 or 80)"
         )
+    if shrink not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError(f"shrink is {shrink!r}, but must divide 64, 192, 256 and 4096: choose a power of 2 up to 64")
     network = nn.Sequential(
         OrderedDict(
-            features=_features(in_channels, depth - _FIXED_CONVOLUTIONS),
+            features=_features(in_channels, depth - _FIXED_CONVOLUTIONS, shrink),
             flatten=nn.Flatten(),
             classifier=nn.Sequential(
                 nn.Dropout(dropout),
-                linear(256 * 2 * 2, 4096, bias=True),
+                linear(256 // shrink * 2 * 2, 4096 // shrink, bias=True),
                 nn.ReLU(),
                 nn.Dropout(dropout),
-                linear(4096, 4096, bias=True),
+                linear(4096 // shrink, 4096 // shrink, bias=True),
                 nn.ReLU(),
-                linear(4096, out_features, bias=True),
+                linear(4096 // shrink, out_features, bias=True),
             ),
         )
     )
@@ -57,18 +62,19 @@ def alexnet_like(
     return network
 
 
-def _features(in_channels: int, repeats: int) -> nn.Sequential:
+def _features(in_channels: int, repeats: int, shrink: int) -> nn.Sequential:
+    first, second, rest = (channels // shrink for channels in (64, 192, 256))
     layers: list[nn.Module] = [
-        convolution(in_channels, 64, kernel=3, bias=True, stride=2),
+        convolution(in_channels, first, kernel=3, bias=True, stride=2),
         nn.MaxPool2d(2),
         nn.ReLU(),
-        convolution(64, 192, kernel=3, bias=True),
+        convolution(first, second, kernel=3, bias=True),
         nn.MaxPool2d(2),
         nn.ReLU(),
-        convolution(192, 256, kernel=3, bias=True),
-        convolution(256, 256, kernel=3, bias=True),
+        convolution(second, rest, kernel=3, bias=True),
+        convolution(rest, rest, kernel=3, bias=True),
         nn.ReLU(),
     ]
     for _ in range(repeats):
-        layers += [convolution(256, 256, kernel=3, bias=True), nn.ReLU()]
+        layers += [convolution(rest, rest, kernel=3, bias=True), nn.ReLU()]
     return nn.Sequential(*layers, nn.MaxPool2d(2), nn.ReLU())

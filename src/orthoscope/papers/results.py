@@ -7,14 +7,14 @@ import io
 import json
 import platform
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy
 import torch
 
+from orthoscope.papers.catalog import Setting, folder_of
 from orthoscope.report.documents import replace
 from orthoscope.version import VERSION
 
@@ -22,33 +22,33 @@ Row = TypeVar("Row")  # a NamedTuple whose fields are str, int or float
 TABLE, META, FIGURE = "table.csv", "meta.json", "figure.svg"
 
 
-def reproduce(
-    name: str,
-    config: Any,
-    row: type[Row],
-    run: Callable[[Any], list[Row]],
-    plot: Callable[[list[Row]], str],
-    check: Callable[[list[Row]], dict[str, bool]],
-    root: Path = Path("results"),
-) -> dict[str, bool]:
-    """Run an experiment, write its results to `root/name`, and return what `check` found in the table as written.
+def save(
+    root: Path, name: str, experiment: Any, config: Any, table: str, *, setting: Setting = "default", seconds: float
+) -> list[Any]:
+    """Write the results of an experiment under `root`, and return the rows as they are in the table that was written.
 
     Each file appears whole or not at all; `meta.json` comes last and holds the table's checksum, so that files of
     two runs cannot be taken for those of one.
     """
-    began = time.perf_counter()
-    rows = run(config)
-    seconds = time.perf_counter() - began
-    table = _text(rows, row)
     # From the text, not from memory: the figure and the checks are those of the saved table.
-    saved = _rows(table, row)
-    checks = check(saved)
-    folder = root / name
+    rows = rows_of(table, experiment.Row)
+    meta = {
+        "experiment": name,
+        "setting": setting,
+        "config": plain(config),
+        "seeds": seeds_of(config),
+        "checks": experiment.check(rows),
+        **provenance(),
+        "seconds": round(seconds, 1),
+        "table_sha256": _checksum(table),
+    }
+    figure = experiment.plot(rows)
+    folder = folder_of(name, setting, root)
     folder.mkdir(parents=True, exist_ok=True)
     replace(folder / TABLE, table)
-    replace(folder / FIGURE, plot(saved))
-    replace(folder / META, json.dumps(_meta(name, config, seconds, table, checks), indent=2) + "\n")
-    return checks
+    replace(folder / FIGURE, figure)
+    replace(folder / META, json.dumps(meta, indent=2) + "\n")
+    return rows
 
 
 def read_table(folder: Path, row: type[Row]) -> list[Row]:
@@ -56,7 +56,7 @@ def read_table(folder: Path, row: type[Row]) -> list[Row]:
     table = (folder / TABLE).read_text(encoding="utf-8")
     if read_meta(folder)["table_sha256"] != _checksum(table):
         raise ValueError(f"{TABLE} in {folder} is not the table that its {META} describes: run the experiment again")
-    return _rows(table, row)
+    return rows_of(table, row)
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
@@ -69,14 +69,13 @@ def plain(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
-def report(checks: dict[str, bool]) -> int:
-    """Print what was found, one line a check; the exit status, 1 if one of them fails."""
-    for statement, holds in checks.items():
-        print(f"{'holds' if holds else 'FAILS'}  {statement}")
-    return 0 if all(checks.values()) else 1
+def seeds_of(config: Any) -> list[int]:
+    """The seeds that a configuration names, or the first so many that it asks for; none if nothing is random."""
+    return list(getattr(config, "seeds", range(getattr(config, "num_seeds", 0))))
 
 
-def _text(rows: Sequence[Any], row: type[Any]) -> str:
+def table_of(rows: Sequence[Any], row: type[Any]) -> str:
+    """The rows as CSV with a header; floats are written so that they are read back to the last bit."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(row.__annotations__)
@@ -84,25 +83,14 @@ def _text(rows: Sequence[Any], row: type[Any]) -> str:
     return buffer.getvalue()
 
 
-def _rows(table: str, row: type[Row]) -> list[Row]:
+def rows_of(table: str, row: type[Row]) -> list[Row]:
+    """The rows of such a text; ValueError if it has other columns."""
     make: Any = row
     columns, kinds = list(row.__annotations__), row.__annotations__.values()
     header, *lines = csv.reader(io.StringIO(table))
     if header != columns:
         raise ValueError(f"the table has columns {', '.join(header)}, expected {', '.join(columns)}")
     return [make(*(kind(text) for kind, text in zip(kinds, line, strict=True))) for line in lines]
-
-
-def _meta(name: str, config: Any, seconds: float, table: str, checks: dict[str, bool]) -> dict[str, Any]:
-    return {
-        "experiment": name,
-        "config": plain(config),
-        "seeds": list(range(config.num_seeds)),
-        "checks": checks,
-        **provenance(),
-        "seconds": round(seconds, 1),
-        "table_sha256": _checksum(table),
-    }
 
 
 def provenance() -> dict[str, Any]:

@@ -7,12 +7,10 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import starmap
 from typing import Any, TypeVar
 
-import torch
+from orthoscope.sweep.engines.local import prepare
+from orthoscope.sweep.environment import ENOUGH, INSTRUCTIONS
 
 Result = TypeVar("Result")
-
-# On some processors products in bfloat16, as torch.optim.Muon takes them, die with an illegal instruction without it.
-INSTRUCTIONS, ENOUGH = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
 
 
 def mapped(function: Callable[..., Result], arguments: Sequence[tuple[Any, ...]], workers: int) -> list[Result]:
@@ -32,7 +30,9 @@ def mapped(function: Callable[..., Result], arguments: Sequence[tuple[Any, ...]]
     os.environ.setdefault(INSTRUCTIONS, ENOUGH)
     try:
         fresh = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, fresh, torch.set_num_threads, (1,)) as pool:
+        # As a worker of a sweep prepares itself: one thread, and it does not outlive this process.
+        reader, writer = fresh.Pipe(duplex=False)
+        with writer, ProcessPoolExecutor(workers, fresh, prepare, (reader, os.getpid())) as pool:
             return list(pool.map(function, *zip(*arguments, strict=True)))
     finally:
         if before is None:

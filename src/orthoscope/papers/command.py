@@ -1,0 +1,82 @@
+"""The verb `orthoscope reproduce`: the list, the runs, the page."""
+
+import json as strict_json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from orthoscope.papers.catalog import Setting, catalog, chosen, papers
+from orthoscope.report.documents import replace
+from orthoscope.report.evidence import evidence_tables, experiment_list
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def show_list(output: Path, workers: int | None) -> int:
+    """Every experiment, its claim and its time; nothing is run and torch is not loaded."""
+    rows = [
+        {
+            "paper": entry.paper,
+            "name": entry.name,
+            "kind": entry.kind,
+            "quick": entry.seconds("quick", output),
+            "default": entry.seconds("default", output),
+            "full": entry.has_full,
+            "claim": entry.claim,
+        }
+        for entry in catalog()
+    ]
+    Console().print(experiment_list(rows, papers(), workers or os.cpu_count() or 1))
+    return 0
+
+
+def run_named(
+    names: Sequence[str],
+    setting: Setting,
+    output: Path,
+    json: str | None,
+    engine: str,
+    workers: int | None,
+    scheduler: str | None,
+) -> int:
+    """Run what is named, write its results, show what was found; 1 if a check fails or a run failed."""
+    entries = chosen(names, catalog())
+    from orthoscope.papers.reproduction import reproduce
+    from orthoscope.sweep import Interrupted
+
+    try:
+        done = reproduce(entries, setting, output, engine=engine, workers=workers, scheduler=scheduler)
+    except Interrupted as stop:
+        print(f"orthoscope: interrupted: {stop}", file=sys.stderr)
+        return INTERRUPTED
+    for problem in done.problems:
+        print(f"orthoscope: {problem}", file=sys.stderr)
+    console = Console(stderr=json == "-")
+    console.print(evidence_tables(done.document))
+    counts = f"runs done: {done.executed}, finished before: {done.skipped}"
+    print(f"{counts}; results are in {output}", file=sys.stderr)
+    content = strict_json.dumps(done.document, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+    if json == "-":
+        print(content, end="")
+    elif json is not None:
+        replace(Path(json), content)
+        print(f"wrote {json}", file=sys.stderr)
+    return 0 if done.passed else FAILED
+
+
+def write_page(page: Path, results: Path) -> int:
+    """The page of results, from the tables that are saved."""
+    replace(page, results_page(results))
+    print(f"wrote {page}", file=sys.stderr)
+    return 0
+
+
+def results_page(results: Path) -> str:
+    """The text of docs/results.md."""
+    from orthoscope.papers.summary import saved
+    from orthoscope.report.evidence_page import evidence_page
+
+    return evidence_page(saved(results), papers())

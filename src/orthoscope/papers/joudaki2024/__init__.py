@@ -1,0 +1,1 @@
+"""Joudaki, On a Mathematical Understanding of Deep Neural Networks (thesis, 2024)."""

@@ -1,0 +1,26 @@
+"""Joudaki (2024), Figure C.8: training and test accuracy on CIFAR-10 of deep networks with shaped activations.
+
+What is trained and what is measured: `training_accuracy`. The training
+accuracy is that of Figure 6.4.
+"""
+
+from dataclasses import dataclass
+
+from orthoscope.papers.joudaki2024.training_accuracy import Row, Setting, cells, check, compare, plot, run
+
+__all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
+
+CLAIM = (
+    "On CIFAR-10, networks of orthogonal weights, batch norm and activations shaped toward the identity learn at any "
+    "depth, almost alike, and the non-linear ones learn more than the identity."
+)
+KIND = "training"
+
+
+@dataclass(frozen=True)
+class Config(Setting):
+    data: str = "cifar10"
+
+
+QUICK = Config(data="digits", depths=(5, 30), width=48, batch=50, images=1000, tested=300, steps=60, seeds=(0,))
+FULL = Config(depths=(100, 500, 1000), images=50000, tested=10000, learning_rate=0.001, steps=50000, seeds=(0,))

@@ -1,0 +1,111 @@
+"""Ju (2025), slides: penalties, manifolds, parametrisations and Muon on one task: time, orthogonality, loss, spectra.
+
+The slides survey three ways to orthogonal weights, and Muon, whose updates are orthogonal, and print no experiment.
+Here a deep tanh network and a shallow one, both of square layers, learn the digits by each of them. Every arm tries as
+many settings (learning rate, or rate and weight of the penalty) from a seed and on held-out data of their own, and then
+trains from every seed; all but one begin with the same orthogonal weights. Times are medians of a step on the machine
+that the table names; nothing is concluded from them in `check`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.ju2025.approaches_figure import comparison_page
+from orthoscope.papers.ju2025.arms import ARMS, MANIFOLD, PARAMETRIZATION, PENALTY, Trial
+from orthoscope.papers.ju2025.measured_training import CHOICE, COMPARISON, Plan, Row, training
+
+CLAIM = "to be measured"
+KIND = "training"
+
+CHOICE_SEED = 1000
+DEEP, SHALLOW = "deep", "shallow"
+ROUNDING = 1e-4  # float32: 64 x 64 entries of 1e-7, over a hundred steps
+
+
+@dataclass(frozen=True)
+class Config:
+    depth: int = 24
+    shallow_depth: int = 3
+    steps: int = 100
+    evaluations: int = 5
+    batch: int = 64
+    trials: tuple[int, ...] = (0, 1, 2, 3)  # which of an arm's settings are tried
+    networks: tuple[str, ...] = (DEEP, SHALLOW)
+    arms: tuple[str, ...] = tuple(ARMS)
+    seeds: tuple[int, ...] = tuple(range(4))
+
+
+QUICK = Config(depth=12, shallow_depth=2, steps=12, evaluations=2, trials=(1,), seeds=(0, 1))
+
+
+def run(config: Config) -> list[Row]:
+    """For every network and arm: all settings from one seed, then the best of them from every other seed."""
+    plan = Plan(config.steps, config.evaluations, config.batch)
+    rows = []
+    for network, arm in product(config.networks, config.arms):
+        depth = config.depth if network == DEEP else config.shallow_depth
+        trials = [ARMS[arm].trials[index] for index in config.trials]
+        tried = [training(network, depth, arm, trial, CHOICE, CHOICE_SEED, plan)[-1] for trial in trials]
+        best = min(tried, key=lambda row: row.loss)
+        trial = Trial(best.learning_rate, best.penalty_weight)
+        rows += tried
+        for seed in config.seeds:
+            rows += training(network, depth, arm, trial, COMPARISON, seed, plan)
+    return rows
+
+
+def cells(config: Config) -> list[Config]:
+    """One network and arm each."""
+    return [replace(config, networks=(network,), arms=(arm,)) for network, arm in product(config.networks, config.arms)]
+
+
+def compared(rows: Sequence[Row], network: str, arm: str) -> list[Row]:
+    """The rows of an arm at its best setting, all steps."""
+    return [row for row in rows if (row.network, row.arm, row.stage) == (network, arm, COMPARISON)]
+
+
+def final(rows: Sequence[Row], network: str, arm: str) -> list[Row]:
+    """The last row of every seed."""
+    own = compared(rows, network, arm)
+    last = max(row.step for row in own)
+    return [row for row in own if row.step == last]
+
+
+def differences(rows: Sequence[Row], network: str, arm: str, other: str) -> list[float]:
+    """Final loss of an arm less that of another, seed by seed."""
+    return [a.loss - b.loss for a, b in zip(final(rows, network, arm), final(rows, network, other), strict=True)]
+
+
+def of_approach(*approaches: str) -> list[str]:
+    return [name for name, arm in ARMS.items() if arm.approach in approaches]
+
+
+def check(rows: list[Row]) -> dict[str, bool]:
+    """Final losses by their differences from the same seed; intervals are of two standard errors."""
+    networks = list(dict.fromkeys(row.network for row in rows))
+    exact = [row for row in rows if row.approach in (MANIFOLD, PARAMETRIZATION) and row.stage == COMPARISON]
+    return {
+        "on the manifold and by construction weights are orthogonal to rounding, at every measurement": all(
+            row.deviation < ROUNDING for row in exact
+        ),
+        "so all their singular values are 1 to rounding": all(
+            max(1 - row.spectrum_0, row.spectrum_100 - 1) < ROUNDING for row in exact
+        ),
+        "free training leaves the manifold on which it began, and penalties hold it nearer, but not on it": all(
+            interval(_deviations(rows, network, name))[2] < interval(_deviations(rows, network, "Adam"))[1]
+            and interval(_deviations(rows, network, name))[1] > ROUNDING
+            for network in networks
+            for name in of_approach(PENALTY)
+        ),
+    }
+
+
+def _deviations(rows: Sequence[Row], network: str, arm: str) -> list[float]:
+    return [row.deviation for row in final(rows, network, arm)]
+
+
+def plot(rows: list[Row]) -> str:
+    """All panels of `approaches_figure`."""
+    return comparison_page(rows)

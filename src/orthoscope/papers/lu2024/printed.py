@@ -1,0 +1,27 @@
+"""Numbers and trends of the tables beside ours, in the words that all three tables share."""
+
+from collections.abc import Sequence
+
+from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.lu2024.images import PRINTED
+
+
+def cell(quantity: str, printed: float, values: Sequence[float], dataset: str) -> Evidence:
+    """A printed number: it agrees if it is within two standard errors over seeds."""
+    ours, low, high = interval(values)
+    if low <= printed <= high:
+        return Evidence(quantity, printed, ours, low, high, "agrees")
+    reason = "architecture, learning rates and epochs are not printed"
+    if dataset != PRINTED:
+        reason = f"{dataset} in place of CIFAR-100, a smaller network and fewer steps; {reason}"
+    return Evidence(quantity, printed, ours, low, high, "differs", reason)
+
+
+def trend(quantity: str, differences: Sequence[float], sign: int) -> Evidence:
+    """A statement that a difference has a sign: it agrees if the whole interval has it."""
+    ours, low, high = interval(differences)
+    if min(sign * low, sign * high) > 0:
+        return Evidence(quantity, None, ours, low, high, "agrees")
+    opposite = max(sign * low, sign * high) < 0
+    why = "the opposite is seen" if opposite else "not decided: the interval has zero in it"
+    return Evidence(quantity, None, ours, low, high, "differs", why)

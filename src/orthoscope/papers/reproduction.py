@@ -1,0 +1,98 @@
+"""From experiments to their results: all runs in one sweep, then one by one the table, the figure and the verdicts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orthoscope import sweep
+from orthoscope.papers.catalog import Entry, Setting
+from orthoscope.papers.code_version import code_version
+from orthoscope.papers.experiments import cells_of, config_of, joined, load, run_cell
+from orthoscope.papers.results import plain, save, seeds_of
+from orthoscope.papers.summary import evidence_document, found, not_found
+from orthoscope.sweep.plain import canonical, encoded
+
+STORE = ".runs"  # beside the results
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment, its configuration, and the runs it is cut into, as a worker gets them."""
+
+    entry: Entry
+    experiment: Any
+    config: Any
+    cells: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """The document of evidence, and what the sweep behind it did."""
+
+    document: dict[str, Any]
+    executed: int
+    skipped: int
+    problems: list[str]
+
+    @property
+    def passed(self) -> bool:
+        return all(one["state"] == "holds" for one in self.document["experiments"])
+
+
+def reproduce(entries: Sequence[Entry], setting: Setting, output: Path, **options: Any) -> Reproduction:
+    """Run experiments and write their results; `options` are those of `orthoscope.sweep.run`.
+
+    An experiment that fails takes no other with it: it is named in the document, with its reason.
+    """
+    plans: list[Plan] = []
+    outcomes: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        try:
+            plans.append(planned(entry, setting))
+        except Exception as error:
+            outcomes[entry.name] = not_found(entry, f"cannot be loaded: {_words(error)}")
+    # The longest runs first, so that no core waits for one that began last.
+    plans.sort(key=lambda plan: -plan.entry.seconds(setting, output)[0] / len(plan.cells))
+    swept = sweep.run(run_cell, [cell for plan in plans for cell in plan.cells], output / STORE, **options)
+    results = iter(swept.results)
+    for plan in plans:
+        own = [next(results) for _ in plan.cells]
+        outcomes[plan.entry.name] = _outcome(plan, own, swept.failed, setting, output)
+    document = evidence_document(setting, [outcomes[entry.name] for entry in entries])
+    problems = [f"{problem.path} {problem.reason}; that run was done again" for problem in swept.problems]
+    return Reproduction(document, swept.executed, swept.skipped, problems)
+
+
+def planned(entry: Entry, setting: Setting) -> Plan:
+    experiment = load(entry.name)
+    config, code = config_of(experiment, setting), code_version(entry.name)
+    cells = [{"experiment": entry.name, "config": plain(cell), "code": code} for cell in cells_of(experiment, config)]
+    return Plan(entry, experiment, config, cells)
+
+
+def _outcome(
+    plan: Plan, results: Sequence[Any], failed: dict[str, str], setting: Setting, output: Path
+) -> dict[str, Any]:
+    reasons = list(_reasons(plan, results, failed))
+    if reasons:
+        return not_found(plan.entry, f"{len(reasons)} of {len(results)} runs failed, the first: {reasons[0]}")
+    try:
+        table = joined([result["table"] for result in results])
+        seconds = sum(result["seconds"] for result in results)
+        rows = save(output, plan.entry.name, plan.experiment, plan.config, table, setting=setting, seconds=seconds)
+        return found(plan.entry, plan.experiment, rows, seeds=len(seeds_of(plan.config)), seconds=seconds)
+    except OSError:
+        raise  # a full disk is no property of the experiment
+    except Exception as error:
+        return not_found(plan.entry, f"its rows could not be judged: {_words(error)}")
+
+
+def _reasons(plan: Plan, results: Sequence[Any], failed: dict[str, str]) -> Iterator[str]:
+    for cell, result in zip(plan.cells, results, strict=True):
+        if result is None:
+            yield failed[canonical(encoded(cell, "the configuration"))]
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

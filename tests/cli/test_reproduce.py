@@ -1,0 +1,165 @@
+"""`orthoscope reproduce` as a user meets it: the list, an experiment to its end, mistakes, failures, a kill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from cli.process import orthoscope
+from orthoscope import report
+from orthoscope.cli import reproduce
+from orthoscope.papers.catalog import catalog
+from orthoscope.papers.results import read_meta
+
+FAST = "daneshmand2021/figure_2a"
+SLOWER = "lu2024/low_rank_update"
+
+
+def test_the_list_has_every_experiment_with_its_claim_and_time(tmp_path: Path) -> None:
+    shown = orthoscope("reproduce", cwd=tmp_path, COLUMNS="250")
+    assert shown.returncode == 0, shown.stderr
+    for entry in catalog():
+        assert f"{entry.name} " in shown.stdout
+    assert "≤ 3.0 s" in shown.stdout
+    assert f"{len(catalog())} experiments" in shown.stdout
+    assert list(tmp_path.iterdir()) == [], "a list writes nothing"
+
+
+def run(tmp_path: Path, *names: str, **options: Any) -> tuple[int, dict[str, Any]]:
+    """The verb in this process, with its document."""
+    target = tmp_path / "evidence.json"
+    code = reproduce(*names, json=str(target), output=tmp_path / "results", engine="inline", **options)
+    document = json.loads(target.read_text())
+    jsonschema.validate(document, report.schema())
+    return code, document
+
+
+def test_one_experiment_runs_to_its_end_and_is_not_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, document = run(tmp_path, FAST, quick=True)
+    shown = capsys.readouterr()
+    (found,) = document["experiments"]
+    assert code == 0
+    assert (document["setting"], found["name"], found["state"]) == ("quick", FAST, "holds")
+    assert all(check["holds"] for check in found["checks"])
+    assert found["evidence"][0]["verdict"] in shown.out
+    assert "HOLDS" in shown.out
+    assert "runs done: 1, finished before: 0" in shown.err
+    folder = tmp_path / "results" / "quick" / FAST
+    assert sorted(file.name for file in folder.iterdir()) == ["figure.svg", "meta.json", "table.csv"]
+    assert read_meta(folder)["setting"] == "quick"
+    assert not (tmp_path / "results" / FAST).exists(), "quick results do not stand where default ones do"
+    again, same = run(tmp_path, FAST, quick=True)
+    assert "runs done: 0, finished before: 1" in capsys.readouterr().err
+    assert (again, same["experiments"]) == (0, document["experiments"])
+
+
+def test_a_check_that_fails_makes_the_exit_code_1_and_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from orthoscope.papers.daneshmand2021 import figure_2a
+
+    monkeypatch.setattr(figure_2a, "check", lambda rows: {"it is so": len(rows) > 1, "it is not so": False})
+    code, document = run(tmp_path, FAST, quick=True)
+    assert code == 1
+    assert document["experiments"][0]["state"] == "fails"
+    shown = capsys.readouterr().out
+    assert shown.startswith("FAILS")
+    assert "fails: it is not so" in shown
+    assert "1 of 2 checks hold" in shown
+
+
+def test_a_run_that_fails_is_named_and_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from orthoscope.papers.daneshmand2021 import figure_2a
+    from orthoscope.papers.lu2024 import low_rank_update
+
+    monkeypatch.setattr(figure_2a, "QUICK", replace(figure_2a.QUICK, depth=31, widths=(32, 128)))
+    monkeypatch.setattr(low_rank_update, "QUICK", replace(low_rank_update.QUICK, width=-3))
+    code, document = run(tmp_path, SLOWER, FAST, quick=True)
+    states = {found["name"]: found["state"] for found in document["experiments"]}
+    assert code == 1
+    assert states[SLOWER] == "error"
+    assert states[FAST] != "error"
+    (failed,) = (found for found in document["experiments"] if found["state"] == "error")
+    assert failed["error"].startswith("1 of 1 runs failed, the first: ")
+    shown = capsys.readouterr().out
+    assert shown.startswith("ERROR")
+    assert "1 did not run to their end" in shown
+    assert not (tmp_path / "results" / "quick" / SLOWER).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        (
+            ["daneshmand2021/figure_2x"],
+            {},
+            r"no experiment 'daneshmand2021/figure_2x': did you mean daneshmand2021/figure_2",
+        ),
+        (["figure_2a"], {}, r"did you mean daneshmand2021/figure_2a\?"),
+        ([FAST], {"quick": True, "full": True}, r"--quick and --full are two settings"),
+        ([FAST], {"page": Path("page.md")}, r"--page writes what is saved and runs nothing"),
+        ([], {"json": "-"}, r"--json holds what was found: name experiments"),
+        ([FAST], {"json": "evidence.txt"}, r"does not end in .json"),
+        ([FAST], {"engine": "mpi"}, r"engine='mpi' is none of local, dask"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    arguments: list[str], options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=words):
+        reproduce(*arguments, **options)
+
+
+def test_the_page_is_written_from_saved_results_alone(tmp_path: Path) -> None:
+    code, _ = run(tmp_path, FAST, quick=True)
+    assert code == 0
+    os.rename(tmp_path / "results" / "quick", tmp_path / "kept")
+    assert reproduce(page=tmp_path / "page.md", output=tmp_path / "kept") == 0
+    page = (tmp_path / "page.md").read_text()
+    assert page.startswith("# Results")
+    assert f"### {FAST}" in page
+    assert f"../results/{FAST}/figure.svg" in page
+    assert page.count("###") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_after_its_driver_is_killed_the_same_command_goes_on(tmp_path: Path) -> None:
+    arguments = ("reproduce", FAST, SLOWER, "--quick", "--workers", "1", "--output", "out")
+    store = tmp_path / "out" / ".runs" / "runs"
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "orthoscope", *arguments],
+        cwd=tmp_path,
+        env=os.environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not list(store.glob("*.json")) and driver.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+    kept = {path: path.stat().st_mtime_ns for path in store.glob("*.json")}
+    assert kept, "one run was finished"
+    shown = orthoscope(*arguments, "--json", "-", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert f"runs done: {2 - len(kept)}, finished before: {len(kept)}" in shown.stderr
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept, "nothing finished is run again"
+    document = json.loads(shown.stdout)  # nothing but the document
+    jsonschema.validate(document, report.schema())
+    assert [found["state"] for found in document["experiments"]] == ["holds", "holds"]
+    assert "verdict" in shown.stderr

@@ -1,0 +1,81 @@
+"""The catalogue is read from the source, and names that are nearly right are corrected."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orthoscope.papers.catalog import Entry, catalog, chosen, folder_of, papers
+from orthoscope.papers.experiments import load
+
+ENTRIES = [
+    Entry("lu2024/table_2", "A claim.", "training", True),
+    Entry("lu2024/table_3", "A claim.", "training", False),
+    Entry("joudaki2024/figure_6_1", "A claim.", "simulation", False),
+]
+
+
+def names(*wanted: str) -> list[str]:
+    return [entry.name for entry in chosen(wanted, ENTRIES)]
+
+
+def test_one_a_paper_or_all_are_chosen_each_once_and_in_order() -> None:
+    everything = [entry.name for entry in ENTRIES]
+    assert names("all") == everything
+    assert names("lu2024") == names("lu2024/") == everything[:2]
+    assert names("joudaki2024/figure_6_1", "lu2024/table_2", "lu2024/table_2") == [everything[0], everything[2]]
+    assert names() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("lu2024/table_22", "did you mean lu2024/table_2"),
+        ("lu2042", "did you mean lu2024"),
+        ("figure_6_1", r"did you mean joudaki2024/figure_6_1\?"),
+        ("zzz", "orthoscope reproduce lists them all"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_ones(name: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=f"there is no experiment '{name}': {advice}"):
+        names("all", name)
+
+
+def test_the_catalogue_says_what_the_modules_say() -> None:
+    entries = catalog()
+    assert {"lu2024/low_rank_update", "ju2025/copying"} <= {entry.name for entry in entries}
+    assert not any(entry.name.endswith(("optimizers", "__init__")) for entry in entries)
+    for entry in entries:
+        module = load(entry.name)
+        assert (entry.claim, entry.kind) == (module.CLAIM, module.KIND)
+        assert entry.has_full == hasattr(module, "FULL")
+        assert papers()[entry.paper].startswith(("Lu", "Ju", "Daneshmand", "Joudaki"))
+
+
+def test_figures_are_in_the_order_of_their_numbers() -> None:
+    own = [entry.name for entry in catalog() if entry.name.startswith("joudaki2024/figure_")]
+    assert (
+        own.index("joudaki2024/figure_3_1") < own.index("joudaki2024/figure_6_1") < own.index("joudaki2024/figure_c_3")
+    )
+
+
+def test_seconds_are_those_of_saved_results_or_the_most_it_may_take(tmp_path: Path) -> None:
+    entry = ENTRIES[0]
+    assert entry.seconds("default", tmp_path) == (240.0, False)
+    assert entry.seconds("quick", tmp_path) == (3.0, False)
+    folder = folder_of(entry.name, "quick", tmp_path)
+    assert folder == tmp_path / "quick" / "lu2024" / "table_2"
+    folder.mkdir(parents=True)
+    (folder / "meta.json").write_text(json.dumps({"seconds": 1.5}))
+    assert entry.seconds("quick", tmp_path) == (1.5, True)
+    assert entry.seconds("default", tmp_path) == (240.0, False)
+    (folder / "meta.json").write_text("torn")
+    assert entry.seconds("quick", tmp_path) == (3.0, False)
+
+
+def test_listing_imports_no_torch() -> None:
+    code = "import sys; from orthoscope.cli import reproduce; reproduce(); print('torch' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.split()[-1] == "False"

@@ -1,0 +1,123 @@
+"""Every experiment keeps the protocol, and the committed results are what its code makes of the committed tables."""
+
+import dataclasses
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args
+
+import pytest
+
+from orthoscope.papers.catalog import LIMITS, Entry, catalog, folder_of
+from orthoscope.papers.command import results_page
+from orthoscope.papers.configs import parsed
+from orthoscope.papers.evidence import Verdict
+from orthoscope.papers.experiments import cells_of, config_of, joined, load, run_cell
+from orthoscope.papers.results import plain, read_meta, read_table, rows_of, seeds_of, table_of
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+ENTRIES = catalog()
+SAVED = [entry for entry in ENTRIES if (folder_of(entry.name, "default", RESULTS) / "meta.json").is_file()]
+experiments = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+saved_experiments = pytest.mark.parametrize("entry", SAVED, ids=lambda entry: entry.name)
+
+
+def configs(module: Any) -> list[Any]:
+    return [config_of(module, setting) for setting in ("quick", "default", "full")]
+
+
+@experiments
+def test_a_module_has_every_name_of_the_protocol(entry: Entry) -> None:
+    module = load(entry.name)
+    assert isinstance(module, ModuleType)
+    assert module.__doc__
+    assert entry.claim.endswith(".")
+    assert entry.claim[0].isupper()
+    assert " " in entry.claim
+    assert entry.kind in LIMITS
+    for verb in ("run", "check", "compare", "plot"):
+        assert callable(getattr(module, verb)), verb
+    assert module.Config.__dataclass_params__.frozen
+    assert all(isinstance(config, module.Config) for config in configs(module))
+    assert config_of(module, "quick") != config_of(module, "default")
+    assert not entry.has_full or module.Config() != module.FULL
+    assert set(module.Row.__annotations__.values()) <= {str, int, float}
+    assert issubclass(module.Row, tuple)
+
+
+@experiments
+def test_every_configuration_and_every_cell_survives_json(entry: Entry) -> None:
+    module = load(entry.name)
+    for config in configs(module):
+        cells = cells_of(module, config)
+        assert cells
+        assert len(set(cells)) == len(cells), "no run twice"
+        for one in (config, *cells):
+            assert parsed(module.Config, plain(one), entry.name) == one
+        seeds = [seed for cell in cells for seed in seeds_of(cell)]
+        assert set(seeds) == set(seeds_of(config)), "cells use the seeds of the whole, and no others"
+
+
+@pytest.mark.parametrize("name", ["joudaki2024/figure_6_1"])
+def test_cells_joined_in_order_are_the_whole(name: str) -> None:
+    module = load(name)
+    config = module.QUICK
+    cells = cells_of(module, config)
+    assert len(cells) > 1
+    tables = [run_cell({"experiment": name, "config": plain(cell)})["table"] for cell in cells]
+    assert rows_of(joined(tables), module.Row) == module.run(config)
+
+
+def test_tables_of_other_columns_are_not_joined() -> None:
+    assert joined(["a,b\n1,2\n", "a,b\n3,4\n"]) == "a,b\n1,2\n3,4\n"
+    with pytest.raises(ValueError, match=r"different columns: delete its stored runs"):
+        joined(["a,b\n1,2\n", "a,c\n3,4\n"])
+
+
+def test_a_cell_whose_configuration_no_longer_parses_is_refused_by_name() -> None:
+    module = load("lu2024/low_rank_update")
+    with pytest.raises(ValueError, match=r"configuration of lu2024/low_rank_update has no field 'heads'"):
+        run_cell({"experiment": "lu2024/low_rank_update", "config": {**plain(module.QUICK), "heads": 2}})
+
+
+@saved_experiments
+def test_committed_results_are_what_the_code_finds_in_their_tables(entry: Entry) -> None:
+    module, folder = load(entry.name), folder_of(entry.name, "default", RESULTS)
+    meta, rows = read_meta(folder), read_table(folder, module.Row)
+    assert meta["experiment"] == entry.name
+    assert meta.get("setting", "default") == "default"
+    assert meta["config"] == plain(module.Config())
+    assert meta["seeds"] == seeds_of(module.Config())
+    assert meta["checks"] == module.check(rows)
+    assert all(meta["checks"].values()), [statement for statement, holds in meta["checks"].items() if not holds]
+    assert table_of(rows, module.Row) == (folder / "table.csv").read_text(encoding="utf-8")
+    assert (folder / "table.csv").stat().st_size < 400_000
+    for evidence in module.compare(rows):
+        assert evidence.verdict in get_args(Verdict)
+        assert evidence.why or evidence.verdict == "agrees", "what differs or is corrected says why"
+        assert not evidence.low > evidence.ours
+        assert not evidence.high < evidence.ours
+
+
+@saved_experiments
+def test_committed_figures_are_drawn_from_the_committed_tables(entry: Entry) -> None:
+    module, folder = load(entry.name), folder_of(entry.name, "default", RESULTS)
+    drawn = (folder / "figure.svg").read_text(encoding="utf-8")
+    assert drawn == module.plot(read_table(folder, module.Row))
+    for file in folder.iterdir():
+        assert not any(place in file.read_text(encoding="utf-8") for place in ("/home", "/tmp", "/work", "/root"))
+
+
+def test_the_page_of_results_is_what_the_committed_results_say() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert page == results_page(RESULTS), "run make results-page"
+
+
+def test_seeds_are_named_or_counted_or_none() -> None:
+    named = dataclasses.make_dataclass("Named", [("seeds", tuple, (3, 5))])
+    counted = dataclasses.make_dataclass("Counted", [("num_seeds", int, 2)])
+    assert [seeds_of(kind()) for kind in (named, counted, dataclasses.make_dataclass("Exact", []))] == [
+        [3, 5],
+        [0, 1],
+        [],
+    ]
