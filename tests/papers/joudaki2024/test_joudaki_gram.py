@@ -109,4 +109,4 @@ def test_the_distance_grows_with_the_batch_as_predicted_and_faster_if_linear(row
 
 
 def test_power_is_the_exponent_of_a_power_law() -> None:
-    assert gram_chains.power([1, 2, 8], [5, 5 * 2**-0.5, 5 * 8**-0.5]) == pytest.approx(-0.5)
+    assert gram_chains.power([1, 2, 8], [5.0, 5 * 2**-0.5, 5 * 8**-0.5]) == pytest.approx(-0.5)

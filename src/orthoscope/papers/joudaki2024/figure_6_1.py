@@ -5,7 +5,8 @@ $X_0 = (1-f) I + f uv^\top$ with $u, v$ uniform in $[0, 1]^d$ and $f = 0.005$, a
 
 The dashed lines there, "the theoretical prediction from Theorem 6.1", are $\psi_0 e^{-\ell/k}$ with
 $k = Cd^2(1+d\psi_0)$ and $C = 0.015$, a constant that no proof gives: the proof gives $C = 32$ (`gap_decay_depth`), and
-at width 20 the line is below the measurement. The exact rate near isometry is $d/(d+2)$ a layer, so that $k \approx d/2$ and not $d^2$.
+at width 20 the line is below the measurement. The exact rate near isometry is $d/(d+2)$ a layer: $k \approx d/2$
+and not $d^2$.
 """
 
 import math
@@ -117,7 +118,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
     """The exact rate, the proven bound, and the fitted line."""
     widths = sorted({row.width for row in rows})
     last = max(row.layer for row in rows)
-    late = {width: interval(slopes(rows, width, last // 2), 3) for width in widths}
+    late = {width: interval(slopes(rows, width, last // 2), 3.0) for width in widths}
     exact = {width: math.log(haar_contraction(width)) for width in widths}
     narrow = widths[0]
     curve = gaps(rows, narrow)
@@ -152,9 +153,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
         slope, low, high = interval(slopes(rows, width))
         if width in PRINTED_SLOPES:
             printed = PRINTED_SLOPES[width]
-            why = (
-                f"exact near isometry: log(d/(d+2)) = {exact:.4f}; steeper at first; the notebook's ten runs share one start"
-            )
+            why = f"log(d/(d+2)) = {exact:.4f} near isometry, steeper at first; the notebook's runs share one start"
             close = abs(slope / printed - 1) < 0.05
             found.append(
                 Evidence(
@@ -163,7 +162,8 @@ def compare(rows: list[Row]) -> list[Evidence]:
             )
         depth = -1 / slope
         why = f"k ≈ d/2 and C falls as 1/(2d): 0.015 is fitted to the figure, the proof gives 32; here k = {depth:.1f}"
-        ends = sorted(-1 / end / width**2 for end in (low, high))
+        # The slope is negative: its lower end is the shorter depth.
+        ends = (-1 / low / width**2, -1 / high / width**2)
         found.append(Evidence(f"C of k = C d², d = {width}", FITTED, depth / width**2, *ends, "corrected", why))
     return found
 

@@ -4,6 +4,8 @@ Orthogonal weights, batch norm without centring, identity; "by repeating samples
 The width $d$ is not said; here it is the batch size, as the theory of the chapter wants. A batch with $m$ different
 images goes through the network as these $m$ alone, so that repeating is having fewer samples than units. How fast
 gradients then grow, the thesis does not say: `interpolated_growth` is right at both ends and close between them.
+Networks end at 200 layers: from about 300 on rounding, which explodes too, parts the copies of an image or their
+gradients, and the curves bend one way or the other.
 """
 
 import math
@@ -12,14 +14,15 @@ from itertools import pairwise
 
 from orthoscope.chains import Chain
 from orthoscope.papers.drawing import figure
-from orthoscope.papers.evidence import Evidence
+from orthoscope.papers.evidence import Evidence, Verdict
 from orthoscope.papers.joudaki2024.first_gradients import (
     Row,
     Setting,
-    first_gradients,
+    gradients_behind,
     image_starts,
     late_growth,
     panel,
+    read,
 )
 from orthoscope.theory import gradient_growth
 
@@ -38,6 +41,7 @@ class Config(Setting):
     width: int = 10
     batch: int = 10
     different: tuple[int, ...] = (10, 9, 7, 5, 3)
+    depths: tuple[int, ...] = (5, 10, 20, 50, 100, 150, 200)
     seeds: tuple[int, ...] = tuple(range(30))  # the thesis: 10
 
 
@@ -56,7 +60,9 @@ def run(config: Config) -> list[Row]:
     rows = []
     for count in config.different:
         repeated = [index % count for index in range(config.batch)]
-        rows += first_gradients(label(count), chain, config, images[:, repeated])
+        # Read in law, copies differ by rounding: here they are copied again, to the last bit.
+        hidden = read(images[:, repeated], chain, config.seeds)[:, repeated]
+        rows += gradients_behind(label(count), chain, config, hidden)
     return rows
 
 
@@ -68,8 +74,8 @@ def interpolated_growth(different: int, width: int) -> float:
     r"""$\frac12\log\frac{m-1}{m-2} - \frac12\log\frac{d-1}{d-2}$ a layer, for $m$ different samples and $d$ units.
 
     The first term is `gradient_growth`, which wide networks have whatever their weights; the second makes it 0 at
-    $m = d$, where the gradient is conserved. Between, it is an observation and not a theorem. Both are means of squares,
-    which a few networks dominate when $m$ is 3 or 4: typical ones grow less.
+    $m = d$, where the gradient is conserved. Between, it is an observation and not a theorem. Both are means of
+    squares, which a few networks dominate when $m$ is 3 or 4: typical ones grow less.
     """
     return gradient_growth(different, centred=False) - gradient_growth(width, centred=False)
 
@@ -77,7 +83,7 @@ def interpolated_growth(different: int, width: int) -> float:
 def check(rows: list[Row]) -> dict[str, bool]:
     """Bounded or not, by the number of different images."""
     counts = sorted({int(row.network.split()[0]) for row in rows}, reverse=True)
-    growth = {count: late_growth(rows, label(count), 3) for count in counts}
+    growth = {count: late_growth(rows, label(count), 3.0) for count in counts}
     fewer = [count for count in counts if count < rows[0].batch]
     return {
         f"all different: the log-gradient grows by less than {BOUNDED} a layer": growth[rows[0].batch][2] < BOUNDED,
@@ -96,7 +102,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
         mean, low, high = late_growth(rows, label(count))
         quantity = f"growth of log ‖∇W₁‖ a layer, {count} of {rows[0].batch} different"
         if count == rows[0].batch:
-            verdict = "agrees" if abs(mean) < BOUNDED else "differs"
+            verdict: Verdict = "agrees" if abs(mean) < BOUNDED else "differs"
             found.append(Evidence(quantity, 0.0, mean, low, high, verdict, "bounded, as shown"))
         else:
             why = f"explodes, as shown; ½ log((m−1)/(m−2)) − ½ log((d−1)/(d−2)) = {_rounded(count, rows[0].width)}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from orthoscope.chains import Chain
 from orthoscope.papers.drawing import figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, Verdict, interval
 from orthoscope.papers.joudaki2024.first_gradients import (
     Row,
     Setting,
@@ -61,7 +61,7 @@ def run(config: Config) -> list[Row]:
 
 def check(rows: list[Row]) -> dict[str, bool]:
     """Explosion and none."""
-    orthogonal, gaussian = (late_growth(rows, init, 3) for init in ("orthogonal", "gaussian"))
+    orthogonal, gaussian = (late_growth(rows, init, 3.0) for init in ("orthogonal", "gaussian"))
     return {
         "Gaussian: the log-gradient grows, zero is more than 3 standard errors away": gaussian[1] > 0,
         "orthogonal: it changes by less than a fifth of that per layer, with 3 standard errors": (
@@ -80,8 +80,9 @@ def compare(rows: list[Row]) -> list[Evidence]:
         same = width == batch == PRINTED_WIDTH
         printed = PRINTED_GROWTH[init] if same or init == "orthogonal" else None
         close = printed is None or abs(mean - printed) < max(0.001, high - mean)
-        why = f"wide networks: {wide:.4f}" if init == "gaussian" else "bounded"
-        verdict = "agrees" if close else "differs"
+        verdict: Verdict = "agrees" if close else "differs"
+        why = f"wide networks grow by {wide:.4f}" if init == "gaussian" else "bounded"
+        why += "" if close else "; the printed rate is of one batch, ten runs, and why it is less is not known"
         found.append(Evidence(f"growth of log ‖∇W₁‖ a layer, {init}", printed, mean, low, high, verdict, why))
         if same and deepest == DEEPEST:
             ours = interval(curve(rows, init)[DEEPEST])

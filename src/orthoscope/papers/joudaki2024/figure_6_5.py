@@ -20,7 +20,7 @@ from orthoscope.papers.joudaki2024.first_gradients import (
     late_growth,
     panel,
 )
-from orthoscope.papers.joudaki2024.shaped_network import EXPONENT
+from orthoscope.papers.joudaki2024.shaped_network import EXPONENT, gain_of
 
 __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
@@ -56,9 +56,7 @@ def run(config: Config) -> list[Row]:
     images = image_starts(config)
     rows = []
     for name, exponent in product(config.activations, config.exponents):
-        chain = Chain(
-            config.width, init="orthogonal", activation=name, norm="batch", gain=lambda layer, p=exponent: layer**p
-        )
+        chain = Chain(config.width, init="orthogonal", activation=name, norm="batch", gain=gain_of(exponent))
         rows += first_gradients(label(name, exponent), chain, config, images)
     return rows
 
@@ -69,8 +67,8 @@ def label(activation: str, exponent: float) -> str:
 
 def check(rows: list[Row]) -> dict[str, bool]:
     """Explosion at gain 1, in this order; none with the gain that falls."""
-    plain = {name: late_growth(rows, label(name, 0.0), 3) for name in PRINTED_GROWTH}
-    shaped = {name: late_growth(rows, label(name, EXPONENT), 3) for name in ("tanh", "sin")}
+    plain = {name: late_growth(rows, label(name, 0.0), 3.0) for name in PRINTED_GROWTH}
+    shaped = {name: late_growth(rows, label(name, EXPONENT), 3.0) for name in ("tanh", "sin")}
     return {
         "at gain 1 the identity does not explode, tanh does and sin more, 3 standard errors apart": (
             abs(plain["identity"][0]) < 0.1 * plain["tanh"][0]

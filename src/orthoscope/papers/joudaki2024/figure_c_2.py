@@ -2,8 +2,8 @@ r"""Joudaki (2024), Figure C.2: the explosion rate of early layers as a function
 
 Orthogonal weights, standard batch norm, width and batch 100, tanh or sin at gain $\alpha_\ell = \ell^{p}$. The rate,
 $R(\ell) = (\log\|\nabla W_{\ell-10}\| - \log\|\nabla W_\ell\|)/10$ with the sign of (C.155) corrected, is taken over
-the first ten square weights; the one that reads the images has another shape. The thesis: depths 100 to 1000. The rate of
-early layers does not know how many follow, so the default is shallower.
+the first ten square weights; the one that reads the images has another shape. The thesis: depths 100 to 1000. The rate
+of early layers does not know how many follow, so the default is shallower.
 """
 
 import math
@@ -16,8 +16,9 @@ from orthoscope.chains import Chain, simulate_gradients
 from orthoscope.metrics import explosion_rate
 from orthoscope.papers.drawing import Panel, figure
 from orthoscope.papers.evidence import Evidence, interval
-from orthoscope.papers.joudaki2024.first_gradients import FIRST_HIDDEN, Setting, image_starts
+from orthoscope.papers.joudaki2024.first_gradients import Setting, behind, image_starts, read
 from orthoscope.papers.joudaki2024.seed_series import seed_series, span
+from orthoscope.papers.joudaki2024.shaped_network import gain_of
 
 CLAIM = (
     "The explosion rate of early layers falls as the gain exponent falls, for tanh and sin, and does not depend on the "
@@ -55,13 +56,12 @@ def cells(config: Config) -> list[Config]:
 def run(config: Config) -> list[Row]:
     """The rate over the first ten square weights of every network."""
     images = image_starts(config)
-    ends = (FIRST_HIDDEN, FIRST_HIDDEN + GAP)
+    ends = (1, 1 + GAP)  # of the square weights
     rows = []
     for name, exponent, depth in product(config.activations, config.exponents, config.depths):
-        chain = Chain(
-            config.width, init="orthogonal", activation=name, norm="batch", gain=lambda layer, p=exponent: layer**p
-        )
-        norms = simulate_gradients(images, chain, depth, seeds=config.seeds, layers=ends)
+        chain = Chain(config.width, init="orthogonal", activation=name, norm="batch", gain=gain_of(exponent))
+        starts = read(images, chain, config.seeds)
+        norms = simulate_gradients(starts, behind(chain), depth - 1, seeds=config.seeds, layers=ends)
         rates = (explosion_rate(norms, 1) / GAP).squeeze(-1).tolist()
         rows += [Row(name, exponent, depth, seed, rate) for seed, rate in zip(config.seeds, rates, strict=True)]
     return rows
@@ -77,7 +77,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
     """The rate falls with the exponent and is the same at all depths."""
     names, depths = sorted({row.activation for row in rows}), sorted({row.depth for row in rows})
     curves = {(name, depth): curve(rows, name, depth) for name in names for depth in depths}
-    means = {key: [interval(values, 1) for values in points.values()] for key, points in curves.items()}
+    means = {key: [interval(values, 1.0) for values in points.values()] for key, points in curves.items()}
     return {
         "the rate falls with every step of the exponent, in the mean": all(
             high[0] > low[0] for points in means.values() for high, low in pairwise(points)

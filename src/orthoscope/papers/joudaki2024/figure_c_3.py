@@ -8,7 +8,7 @@ import statistics
 from dataclasses import dataclass
 
 from orthoscope.papers.drawing import figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, Verdict, interval
 from orthoscope.papers.joudaki2024.trained_orthogonality import Row, Setting, cells, middle, panel, run
 
 __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
@@ -63,7 +63,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
             chosen = middle([row for row in rows if row.activation == name], depth)
             seeds = sorted({row.seed for row in chosen})
             mean = interval([statistics.fmean(row.gap for row in chosen if row.seed == seed) for seed in seeds])
-            verdict = "agrees" if mean[0] < SMALL else "differs"
+            verdict: Verdict = "agrees" if mean[0] < SMALL else "differs"
             found.append(Evidence(f"isometry gap of middle weights, {name}, depth {depth}", None, *mean, verdict))
     return found
 

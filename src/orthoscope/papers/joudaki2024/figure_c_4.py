@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass
 
 from orthoscope.papers.drawing import figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, Verdict, interval
 from orthoscope.papers.joudaki2024.trained_orthogonality import Row, Setting, by_layer, cells, panel, run
 
 __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
@@ -69,7 +69,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
                 layers = by_layer(own, "log_gradient", last)
                 slopes.append(-statistics.linear_regression(list(layers), [v[0] for v in layers.values()]).slope)
             mean = interval(slopes)
-            verdict = "agrees" if abs(mean[0]) * depth < math.log(FACTOR) else "differs"
+            verdict: Verdict = "agrees" if abs(mean[0]) * depth < math.log(FACTOR) else "differs"
             found.append(Evidence(f"growth of log ‖∇W‖ per layer, {name}, depth {depth}", None, *mean, verdict))
     return found
 

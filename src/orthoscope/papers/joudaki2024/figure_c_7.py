@@ -23,5 +23,15 @@ class Config(Setting):
     seeds: tuple[int, ...] = (2, 3)
 
 
-QUICK = Config(data="digits", depths=(5, 30), width=48, batch=50, images=1000, tested=300, steps=60, seeds=(0,))
+QUICK = Config(
+    data="digits",
+    depths=(5, 20),
+    width=48,
+    batch=50,
+    images=1000,
+    tested=300,
+    learning_rate=0.1,
+    steps=160,
+    seeds=(0,),
+)
 FULL = Config(depths=(100, 500, 1000), images=50000, tested=10000, learning_rate=0.001, steps=50000, seeds=(0,))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from orthoscope.chains import Chain, simulate
 from orthoscope.metrics import isometry_gap
 from orthoscope.papers.drawing import Panel, figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, Verdict, interval
 from orthoscope.papers.joudaki2024 import first_gradients as gradients
 from orthoscope.papers.joudaki2024.first_gradients import Setting, first_gradients, image_starts, late_growth
 from orthoscope.papers.joudaki2024.seed_series import seed_series
@@ -27,7 +27,7 @@ KIND = "simulation"
 @dataclass(frozen=True)
 class Config(Setting):
     activations: tuple[str, ...] = ("identity", "tanh", "sin")
-    depths: tuple[int, ...] = (5, 10, 20, 50, 100, 200, 300)
+    depths: tuple[int, ...] = (5, 10, 20, 50, 100, 200, 300, 500)  # at 100 units the gap takes 50 layers to fall by e
 
 
 QUICK = Config(data="digits", width=20, batch=20, depths=(5, 10, 20, 40, 80, 120), seeds=tuple(range(6)))
@@ -78,8 +78,8 @@ def gaps(rows: Sequence[Row], network: str) -> dict[int, list[float]]:
 def check(rows: list[Row]) -> dict[str, bool]:
     """Gap and explosion go together."""
     plain, deepest = _plain(rows), max(row.depth for row in rows)
-    growth = {name: late_growth(plain, name, 3) for name in ("identity", "tanh", "sin")}
-    gap = {name: interval(gaps(rows, name)[deepest], 3) for name in growth}
+    growth = {name: late_growth(plain, name, 3.0) for name in ("identity", "tanh", "sin")}
+    gap = {name: interval(gaps(rows, name)[deepest], 3.0) for name in growth}
     shallow = min(row.depth for row in rows)
     return {
         "identity: the gap falls with depth, to less than a tenth": (
@@ -108,7 +108,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     for name in ("identity", "tanh", "sin"):
         growth = late_growth(_plain(rows), name)
         explodes = growth[1] > 0.01
-        verdict = "agrees" if explodes != (name == "identity") else "differs"
+        verdict: Verdict = "agrees" if explodes != (name == "identity") else "differs"
         found.append(Evidence(f"growth of log ‖∇W₁‖ a layer, {name}", None, *growth, verdict))
         gap = interval(gaps(rows, name)[deepest])
         found.append(Evidence(f"isometry gap at depth {deepest}, {name}", None, *gap, verdict))

@@ -2,26 +2,27 @@ r"""Gradients of the first hidden weight at initialisation, over the depth of th
 
 Images pass a first layer of `width` units and as many hidden layers as the depth leaves, then a linear head and
 cross-entropy. $\nabla W_1$ is the gradient of the first square weight, the second of the network, as in the public
-notebooks, where the layer that reads pixels has number 0. Networks of one seed and several depths share their first
-layers. The thesis takes one batch of images; here every seed has its own.
+notebooks, where the layer that reads pixels has number 0. That layer is followed in law (`chains.simulate`): drawn as
+matrices, orthogonal weights of 3072 pixels would take more time than all the others. Networks of one seed and several
+depths share their first layers. The thesis takes one batch of images; here every seed has its own.
 """
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.chains import Chain, gradients_by_depth
+from orthoscope.chains import Chain, gradients_by_depth, simulate
 from orthoscope.papers.drawing import Panel, Series
 from orthoscope.papers.evidence import interval
 from orthoscope.papers.joudaki2024.image_batches import image_batch
 from orthoscope.papers.joudaki2024.seed_series import seed_series, span
 
-FIRST_HIDDEN = 2  # of the layers of a chain, which count from 1
+READING = 1 << 20  # added to a seed, for numbers of the first layer that no other layer has
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,25 @@ def image_starts(config: Setting) -> Float[Tensor, "seeds samples pixels"]:
     return torch.stack(batches).double()
 
 
-def first_gradients(name: str, chain: Chain, config: Setting, starts: Tensor) -> list[Row]:
+def read(images: Tensor, chain: Chain, seeds: Sequence[int]) -> Float[Tensor, "seeds samples units"]:
+    """What the first layer of a network makes of the images."""
+    return simulate(images, chain, 1, seeds=[READING + seed for seed in seeds], record={}).last
+
+
+def behind(chain: Chain) -> Chain:
+    """The layers that follow the first: their gains begin with that of layer 2."""
+    return replace(chain, gain=lambda layer: chain.gain_of(layer + 1))
+
+
+def first_gradients(name: str, chain: Chain, config: Setting, images: Tensor) -> list[Row]:
     r"""$\log\|\nabla W_1\|_F$ of a kind of network, every seed and depth."""
-    norms = gradients_by_depth(starts, chain, config.depths, seeds=config.seeds, layer=FIRST_HIDDEN)
+    return gradients_behind(name, chain, config, read(images, chain, config.seeds))
+
+
+def gradients_behind(name: str, chain: Chain, config: Setting, hidden: Tensor) -> list[Row]:
+    """The same from what the first layer made of the images."""
+    square = [depth - 1 for depth in config.depths]
+    norms = gradients_by_depth(hidden, behind(chain), square, seeds=config.seeds)
     return [
         Row(name, config.width, config.batch, depth, seed, value)
         for seed, values in zip(config.seeds, norms.tolist(), strict=True)

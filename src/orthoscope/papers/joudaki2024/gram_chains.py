@@ -26,7 +26,7 @@ def gram(hidden: Hidden) -> Gram:
     return hidden @ hidden.mT / hidden.shape[-1]
 
 
-def distance(hidden: Hidden, target: Gram) -> Float[Tensor, "*seeds"]:
+def distance(hidden: Hidden, target: Float[Tensor, "samples samples"]) -> Float[Tensor, "*seeds"]:
     r"""$\|G - G_*\|_F$."""
     return torch.linalg.matrix_norm(gram(hidden) - target)
 
@@ -65,7 +65,7 @@ def root_mean_square(values: Sequence[float]) -> float:
     return math.sqrt(statistics.fmean(value**2 for value in values))
 
 
-def power(across: Sequence[float], values: Sequence[float]) -> float:
+def power(across: Sequence[int | float], values: Sequence[float]) -> float:
     r"""The exponent $p$ of the least-squares line $\log y = p \log x + \text{const}$."""
     x, y = [math.log(value) for value in across], [math.log(value) for value in values]
     return statistics.linear_regression(x, y).slope

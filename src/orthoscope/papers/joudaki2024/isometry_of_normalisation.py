@@ -10,7 +10,6 @@ normalisation, not centred and with no more units than samples.
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -18,10 +17,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.data import Dataset, load
 from orthoscope.metrics import isometry_gap
 from orthoscope.papers.drawing import Panel, figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, Verdict, interval
+from orthoscope.papers.joudaki2024.image_batches import dataset
 from orthoscope.papers.joudaki2024.seed_series import predicted_series, seed_series
 from orthoscope.theory import isometry_gain, isometry_gain_bound
 
@@ -94,16 +93,11 @@ RANDOM: dict[str, Callable[[int, int, torch.Generator], Vectors]] = {
 }
 
 
-@cache
-def _images(name: str) -> Dataset:
-    return load(name)
-
-
 def batch_of(name: str, count: int, config: Config, generator: torch.Generator) -> Vectors:
     """Random samples by the name of their law, or the pixels of a dataset, in [0, 1]."""
     if name in RANDOM:
         return RANDOM[name](count, config.entries, generator)
-    return _images(name).batch(count, generator)[0].flatten(1).double()
+    return dataset(name).batch(count, generator)[0].flatten(1).double()
 
 
 def vectors_of(kind: str, name: str, config: Config, generator: torch.Generator) -> Vectors:
@@ -173,7 +167,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
 
 
 def compare(rows: list[Row]) -> list[Evidence]:
-    reasons = {
+    reasons: dict[str, tuple[str, Verdict, str]] = {
         "rms": ("Theorem 4.3", "agrees", ""),
         "layer": ("Corollary 4.4", "corrected", "erratum joudaki2024-corollary-4.4: centring can lower isometry"),
         "batch-uncentred": (

@@ -90,7 +90,10 @@ def errors(group: list[Row]) -> float:
     """How many standard errors the mean over seeds is away from what the lemma says; 0 for two equal numbers."""
     values = [row.ours for row in group]
     distance = abs(statistics.fmean(values) - group[0].printed)
-    return 0.0 if distance < 1e-12 else distance / (statistics.stdev(values) / math.sqrt(len(values)))
+    if distance < 1e-12:
+        return 0.0
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return distance / error if error > 0 else math.inf
 
 
 def check(rows: list[Row]) -> dict[str, bool]:

@@ -1,6 +1,6 @@
-r"""Joudaki (2024), Figures 6.6, C.3 and C.4: weights of deep networks with batch norm stay orthogonal while SGD moves them.
+r"""Joudaki (2024), Figures 6.6, C.3 and C.4: weights of deep networks with batch norm stay orthogonal under SGD.
 
-The networks of `shaped_network`, by plain SGD; every hidden weight is measured before and during training, on one batch.
+The networks of `shaped_network`, by plain SGD; hidden weights are measured before and during training, on one batch.
 The thesis leaves the reason open. It is the gradient: near isometry, with $X_\ell = W_\ell X_{\ell-1}$ orthogonal,
 $\nabla W_\ell = A_\ell W_\ell$, and going down a layer is $A_{\ell-1} = W_\ell^\top(A_\ell - \operatorname{diag}
 A_\ell)W_\ell$, because batch norm removes the diagonal. The antisymmetric part of $A$ has none and stays; the symmetric
@@ -54,9 +54,7 @@ class Row(NamedTuple):
     step: int
     layer: int  # 1 reads the images and is left out: it is not square
     gap: float  # isometry gap of the weight
-    moved: (
-        float  # distance from the weight at the start, in Frobenius norm over the width: random, the gap would equal it
-    )
+    moved: float  # squared distance from the weight at the start, over the width: of a random step, the gap equals it
     log_gradient: float
     symmetric: float
 
@@ -110,9 +108,7 @@ def _trained(config: Setting, depth: int, activation: str, seed: int) -> list[Ro
     return rows
 
 
-def _gradients(
-    network: nn.Module, weights: Sequence[nn.Parameter], images: Pixels, labels: Labels
-) -> tuple[Tensor, ...]:
+def _gradients(network: nn.Module, weights: Sequence[Tensor], images: Pixels, labels: Labels) -> tuple[Tensor, ...]:
     loss = nn.functional.cross_entropy(network(images), labels)
     return torch.autograd.grad(loss, weights)
 
