@@ -73,6 +73,19 @@ def test_the_checks_can_fail(rows: list[Row]) -> None:
     assert not all(check(diverged).values())
 
 
+def test_cells_joined_are_the_whole_run() -> None:
+    short = dataclasses.replace(QUICK, delay=5, steps=20, hidden=8)
+    parts = copying.cells(short)
+    assert len(parts) == len(short.recurrent_rates)
+    assert [row for part in parts for row in run(part)] == run(short)
+
+
+def test_the_slides_are_corrected_where_the_start_alone_is_enough(rows: list[Row]) -> None:
+    assert [each.verdict for each in copying.compare(rows)] == ["agrees", "corrected"]
+    forgetful = [row._replace(loss=row.memoryless) for row in rows]
+    assert [each.verdict for each in copying.compare(forgetful)] == ["differs", "agrees"]
+
+
 def test_a_seed_repeats_itself_and_another_differs() -> None:
     short = dataclasses.replace(QUICK, delay=5, steps=3, hidden=8)
     losses = [training_losses(short, "orthogonal", 1e-3, seed) for seed in (0, 0, 1)]

@@ -15,7 +15,9 @@ from orthoscope.papers.lu2024.low_rank_update import (
     WHOLE,
     Config,
     Row,
+    cells,
     check,
+    compare,
     fine_tuned,
     hidden_layers,
     interval,
@@ -68,6 +70,21 @@ def test_fine_tuning_leaves_the_original_and_updates_by_the_rank(rank: int) -> N
         assert torch.equal(kept.weight, old)
         moved = torch.linalg.matrix_rank((new.weight - old).detach().double(), rtol=1e-5)
         assert moved == 2 if rank == 2 else moved > 2
+
+
+def test_cells_joined_are_the_whole_run() -> None:
+    short = dataclasses.replace(QUICK, width=16, ranks=(2,), steps=2, num_seeds=1)
+    parts = cells(short)
+    assert len(parts) == len(short.learning_rates)
+    assert [row for part in parts for row in run(part)] == run(short)
+
+
+def test_a_large_update_is_corrected_and_an_idle_one_is_not(rows: list[Row]) -> None:
+    assert [each.verdict for each in compare(rows)] == ["agrees", "corrected"]
+    idle = [row._replace(pii_after=row.pii_before) for row in rows]
+    assert [each.verdict for each in compare(idle)] == ["agrees", "agrees"]
+    ruined = [row._replace(pii_after=1.0) for row in rows]
+    assert compare(ruined)[0].verdict == "differs"
 
 
 def test_rises_average_layers_first_and_intervals_are_of_seeds() -> None:

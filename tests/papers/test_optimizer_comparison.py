@@ -23,6 +23,7 @@ from orthoscope.papers.ju2025.optimizer_comparison import (
     batches,
     best_rate,
     check,
+    compare,
     differences,
     final_losses,
     held_out,
@@ -52,11 +53,23 @@ def test_every_optimizer_has_as_many_trials_and_then_the_same_seeds(rows: list[R
         for name in OPTIMIZERS:
             tried = final_losses(rows, task, name, CHOICE)
             assert [rate for rate, _ in tried] == list(rates(QUICK, name))
-            assert len(tried) == 3
+            assert len(tried) == len(QUICK.rates)
             compared = final_losses(rows, task, name, COMPARISON)
             assert list(compared) == [(best_rate(rows, task, name), seed) for seed in range(QUICK.num_seeds)]
             assert {seed for _, seed in tried}.isdisjoint(seed for _, seed in compared)
-    assert len(rows) == 2 * len(OPTIMIZERS) * (3 + QUICK.num_seeds) * QUICK.evaluations
+    assert len(rows) == 2 * len(OPTIMIZERS) * (len(QUICK.rates) + QUICK.num_seeds) * QUICK.evaluations
+
+
+def test_the_quick_run_finds_what_is_claimed(rows: list[Row]) -> None:
+    assert all(check(rows).values()), [statement for statement, holds in check(rows).items() if not holds]
+
+
+def test_a_difference_is_worded_by_its_interval(rows: list[Row]) -> None:
+    worse = [row._replace(loss=row.loss + 100 * (row.optimizer == "Muon")) for row in rows]
+    assert {(each.verdict, each.why) for each in compare(worse)} == {("differs", "AdamW ends lower")}
+    on_digits, on_text = compare(rows)
+    assert (on_digits.verdict, on_text.verdict) == ("differs", "agrees")
+    assert on_digits.why.startswith("no difference is shown")
 
 
 def test_every_optimizer_learns_at_its_best_rate(rows: list[Row]) -> None:

@@ -18,7 +18,9 @@ from orthoscope.papers.lu2024.optimizer_updates import (
     Row,
     best_multiple,
     by_seed,
+    cells,
     check,
+    compare,
     hidden_weights,
     plot,
     random_defect,
@@ -61,6 +63,19 @@ def test_the_table_has_every_combination_once_and_sane_columns(rows: list[Row]) 
         assert row.step < QUICK.measured[-1] or row.accuracy > 0.8, (
             "it must have learnt for its weights to mean anything"
         )
+
+
+def test_cells_joined_are_the_whole_run() -> None:
+    short = dataclasses.replace(QUICK, width=16, multiples=(0.3, 1.0), measured=(1, 2), num_seeds=1)
+    parts = cells(short)
+    assert len(parts) == 2
+    assert [row for part in parts for row in run(part)] == run(short)
+
+
+def test_table_2_agrees_and_theorem_2_is_corrected_unless_optimizers_are_alike(rows: list[Row]) -> None:
+    assert [each.verdict for each in compare(rows)] == ["agrees", "corrected"]
+    alike = [row._replace(pii=row.pii_at_start, defect=0.1) for row in rows]
+    assert [each.verdict for each in compare(alike)] == ["differs", "agrees"]
 
 
 def test_all_optimizers_begin_alike_and_a_seed_repeats_itself() -> None:

@@ -106,7 +106,8 @@ def test_figure_6_notices_a_scatter_that_does_not_fall_with_the_width(tables: Ta
 
 def test_a_layer_of_figure_6_has_the_law_of_one_with_weights() -> None:
     """Against W drawn and multiplied: mean and spread of the deviation after 5 layers, for ReLU."""
-    batch, width, layers, runs = 3, 8, 5, 600
+    # Wide enough that no sample has all its units below zero: such a one has no angle to another.
+    batch, width, layers, runs = 3, 24, 5, 600
     config = figure_6.Config(("relu",), (width,), batch, layers, tuple(range(runs)))
     *_, fast = figure_6.gram_matrices("relu", width, config)
     source = torch.Generator().manual_seed(1)

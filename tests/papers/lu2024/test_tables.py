@@ -46,7 +46,8 @@ def test_no_check_survives_a_table_without_the_effect(table: Any, quick: dict[Mo
     idle = [row._replace(pii=row.pii_at_start, accuracy=0.1) for row in rows]
     upside_down = [row._replace(pii=1 - row.pii, accuracy=1 - row.accuracy, pii_at_start=0.5) for row in rows]
     odd = [row._replace(pii=row.pii * (1 + (getattr(row, "optimizer", "") == "AdamW"))) for row in rows]
-    seen = [table.check(changed) for changed in (idle, upside_down, odd)]
+    raised = [row._replace(pii=row.pii * (1 + 0.2 * (getattr(row, "arm", "") == "norm_residual"))) for row in rows]
+    seen = [table.check(changed) for changed in (idle, upside_down, odd, raised)]
     assert all(any(not found[statement] for found in seen) for statement in table.check(rows))
 
 

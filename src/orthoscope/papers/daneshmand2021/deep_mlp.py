@@ -9,7 +9,7 @@ import math
 import statistics
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -77,7 +77,7 @@ def network(start: str, layers: int, width: int, samples: Samples, seed: int) ->
 
 @torch.no_grad()
 def equalise_singular_values_(model: nn.Module) -> None:
-    r"""Every weight $U\operatorname{diag}(\sigma)V^\top$ becomes $\operatorname{mean}(\sigma)\,UV^\top$ (section A.5)."""
+    r"""Every weight $U\operatorname{diag}(\sigma)V^\top$ becomes $\bar\sigma\,UV^\top$ (section A.5)."""
     for _, layer in weight_layers(model):
         left, values, right = torch.linalg.svd(layer.weight, full_matrices=False)
         layer.weight.copy_(values.mean() * left @ right)
@@ -99,6 +99,7 @@ def logit_unevenness(model: MLP, inputs: Tensor) -> float:
     return float((values / values.norm() - len(values) ** -0.5).norm())
 
 
+@runtime_checkable
 class Setting(Protocol):
     """What a training needs to know of an experiment's `Config`."""
 

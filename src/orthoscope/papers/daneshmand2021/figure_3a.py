@@ -82,7 +82,9 @@ def check(rows: list[Row]) -> dict[str, bool]:
     gaps, losses = means(rows, "gap"), means(rows, "loss")
     return {
         "the deeper the network, the larger the gap at the start": gaps == sorted(set(gaps)),
-        "also by the measure of the notebook, from the shallowest to the deepest": interval(rises(rows, "unevenness"))[1] > 0,
+        "also by the measure of the notebook, from the shallowest to the deepest": (
+            interval(rises(rows, "unevenness"))[1] > 0
+        ),
         "the deepest network has learned less than the shallowest": interval(rises(rows, "loss"))[1] > 0,
         "gap and loss rise together: their means over depth have a correlation above 0.8": (
             statistics.correlation(gaps, losses) > 0.8
@@ -124,6 +126,6 @@ def plot(rows: list[Row]) -> str:
     return figure(
         [
             Panel("At the start", f"gap, {of}", "layers", across, (0.5, 1.2), [gaps, logits]),
-            Panel(f"After training, width {rows[0].width}", f"training loss, {of}", "layers", across, up, [losses], guess),
+            Panel(f"Trained, width {rows[0].width}", f"training loss, {of}", "layers", across, up, [losses], guess),
         ]
     )

@@ -33,7 +33,7 @@ class Config:
     seeds: tuple[int, ...] = tuple(range(4))
 
 
-QUICK = Config(dataset="digits", samples=1000, width=64, batch=50, epochs=8, seeds=(0, 1))
+QUICK = Config(dataset="digits", samples=1000, width=64, batch=50, epochs=12, seeds=(0, 1, 2))
 FULL = Config(samples=50_000, width=1000, batch=500, epochs=50)
 
 

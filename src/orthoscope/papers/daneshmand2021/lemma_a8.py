@@ -118,7 +118,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
                 low,
                 high,
                 "corrected" if high < 2 else "agrees",
-                "errata joudaki2024-equation-a.13, -a.16: the proof of (A.12) has 2, the words after it 1, which is right",
+                "errata joudaki2024-equation-a.13, -a.16: the proof of (A.12) has 2, the words after it 1, rightly",
             )
         )
     return evidence

@@ -20,13 +20,13 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from orthoscope.chains import Chain, simulate
 from orthoscope.data import gaussians
+from orthoscope.linalg import sample_frame
 from orthoscope.papers.daneshmand2021.averages import averaged
 from orthoscope.papers.drawing import Panel, figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, Verdict, interval
 from orthoscope.theory.chain.wasserstein import stationary_wasserstein
 
 CLAIM = (
@@ -43,13 +43,13 @@ KERNEL = 3
 @dataclass(frozen=True)
 class Config:
     widths: tuple[int, ...] = (32, 64, 128, 256, 512)
-    depths: tuple[int, ...] = (20, 40, 80)
+    depths: tuple[int, ...] = (5, 20, 80)  # the fall from a nearly parallel start takes 20
     samples: int = 8
     positions: int = 4  # of a convolution, with samples / positions images
-    seeds: tuple[int, ...] = tuple(range(40))
+    seeds: tuple[int, ...] = tuple(range(100))
 
 
-QUICK = Config(widths=(64, 128, 256), depths=(20, 40), seeds=tuple(range(20)))
+QUICK = Config(widths=(64, 128, 256), seeds=tuple(range(60)))
 
 
 class Row(NamedTuple):
@@ -90,22 +90,28 @@ def connected(config: Config, network: str, width: int) -> Float[Tensor, "seeds 
 
 
 def convolutional(config: Config, channels: int) -> Float[Tensor, "seeds depths"]:
-    """Linear convolutions over a ring, weights N(0, 1/fan in), from samples orthogonal in every position."""
-    images = config.samples // config.positions
+    """Linear convolutions over a ring, weights N(0, 1/fan in), from samples orthogonal in every position.
+
+    The channels of an output are independent and Gaussian, and their covariance is the Gram matrix of the patches: only
+    they are drawn, not the weights.
+    """
     start = torch.eye(config.samples, channels, dtype=torch.float64) / math.sqrt(config.samples)
+    hidden = start.expand(len(config.seeds), *start.shape)
+    generators = [torch.Generator().manual_seed(seed) for seed in config.seeds]
     found = []
-    for seed in config.seeds:
-        generator = torch.Generator().manual_seed(seed)
-        hidden = start.reshape(images, config.positions, channels).mT
-        distances = []
-        for layer in range(1, max(config.depths) + 1):
-            weight = torch.randn(channels, channels, KERNEL, generator=generator, dtype=torch.float64)
-            ring = functional.pad(hidden, (KERNEL // 2, KERNEL // 2), mode="circular")
-            hidden = functional.conv1d(ring, weight) / math.sqrt(KERNEL * channels)
-            if layer in config.depths:
-                distances.append(distance(hidden.mT.flatten(end_dim=1)))
-        found.append(torch.stack(distances))
-    return torch.stack(found)
+    for layer in range(1, max(config.depths) + 1):
+        noise = torch.stack([torch.randn(start.shape, generator=each, dtype=torch.float64) for each in generators])
+        hidden = sample_frame(patches(hidden, config.positions)) @ noise / math.sqrt(KERNEL * channels)
+        if layer in config.depths:
+            found.append(distance(hidden))
+    return torch.stack(found, -1)
+
+
+def patches(hidden: Float[Tensor, "seeds samples channels"], positions: int) -> Float[Tensor, "seeds samples inputs"]:
+    """What each position sees: itself and its neighbours on a ring of so many. Images are consecutive samples."""
+    rings = hidden.unflatten(1, (-1, positions))
+    shifts = range(-(KERNEL // 2), KERNEL // 2 + 1)
+    return torch.cat([rings.roll(shift, 2) for shift in shifts], -1).flatten(1, 2)
 
 
 def distance(hidden: Float[Tensor, "*seeds samples units"]) -> Float[Tensor, "*seeds"]:
@@ -133,20 +139,28 @@ def exponents(rows: list[Row], network: str, depth: int) -> list[float]:
     return slopes
 
 
+def of_law(network: str, least: int, most: int) -> int:
+    """The depth at which the law of the width is seen: any with batch norm, once settled; else one below the widths."""
+    return most if network == NORMALISED else least
+
+
 def growth(rows: list[Row], network: str) -> float:
-    """Of the distance from the least to the largest depth, at the largest width."""
-    depths, width = [row.depth for row in rows], max(row.width for row in rows)
-    return root_mean_square(rows, network, width, max(depths)) / root_mean_square(rows, network, width, min(depths))
+    """Of the distance from the second to the largest depth, at the largest width."""
+    _, settled, *_, deepest = sorted({row.depth for row in rows})
+    width = max(row.width for row in rows)
+    return root_mean_square(rows, network, width, deepest) / root_mean_square(rows, network, width, settled)
 
 
 def check(rows: list[Row]) -> dict[str, bool]:
-    least, samples = min(row.depth for row in rows), rows[0].samples
+    samples = rows[0].samples
     widths, depths = sorted({row.width for row in rows}), sorted({row.depth for row in rows})
-    half = {network: interval(exponents(rows, network, least)) for network in NETWORKS}
+    least, settled, *_, most = depths
+    half = {network: interval(exponents(rows, network, of_law(network, least, most))) for network in NETWORKS}
     ratios = [
         root_mean_square(rows, NORMALISED, width, depth) / stationary_wasserstein(samples, width)
         for width in widths
         for depth in depths
+        if depth >= settled
     ]
     return {
         "every network comes closer to a Gaussian with width": all(high < 0 for _, _, high in half.values()),
@@ -157,21 +171,23 @@ def check(rows: list[Row]) -> dict[str, bool]:
             growth(rows, network) > 1.2 for network in (VANILLA, CONVOLUTIONAL)
         ),
         "with it the distance does not: by less than a tenth": abs(growth(rows, NORMALISED) - 1) < 0.1,
-        "and is what theory says of deep layers, within a fifth, at every width and depth": all(
+        "and is what theory says of deep layers, within a fifth, at every width": all(
             abs(ratio - 1) < 0.2 for ratio in ratios
         ),
     }
 
 
 def compare(rows: list[Row]) -> list[Evidence]:
-    least, most = min(row.depth for row in rows), max(row.depth for row in rows)
+    least, settled, *_, most = sorted({row.depth for row in rows})
     mean, low, high = interval(exponents(rows, NORMALISED, most))
     why = "the table's is the exponent of a proven upper bound (Corollary 3), which holds; the network does better"
     name = f"exponent of the width in W₂ with batch norm, {most} layers"
-    evidence = [Evidence(name, PRINTED_EXPONENT, mean, low, high, "agrees" if high < PRINTED_EXPONENT else "differs", why)]
+    verdict: Verdict = "agrees" if high < PRINTED_EXPONENT else "differs"
+    evidence = [Evidence(name, PRINTED_EXPONENT, mean, low, high, verdict, why)]
     for network in (VANILLA, CONVOLUTIONAL):
         mean, low, high = interval(exponents(rows, network, least))
-        why = f"to a Gaussian as the width grows; from {least} to {most} layers the distance grows {growth(rows, network):.2f}x"
+        grown = growth(rows, network)
+        why = f"to a Gaussian as the width grows; from {settled} to {most} layers the distance grows {grown:.2f}x"
         name = f"exponent of the width in W₂, {network}, {least} layers"
         evidence.append(Evidence(name, None, mean, low, high, "agrees" if high < 0 else "differs", why))
     return evidence

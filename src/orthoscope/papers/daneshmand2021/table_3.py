@@ -35,7 +35,7 @@ class Config:
     seeds: tuple[int, ...] = (0,)  # nothing is random: the networks have no values
 
 
-QUICK = Config()
+QUICK = Config(depths=(8, 20))
 
 
 class Row(NamedTuple):
@@ -136,8 +136,9 @@ def plot(rows: list[Row]) -> str:
     """Parameters layer by layer, and the side of the maps."""
     depths = sorted({row.depth for row in rows})
     along, across = "layer", (1, max(row.layer for row in rows))
+    learnt = [row for row in rows if row.kind != POOLING]
     weights = [
-        averaged(f"{depth} convolutions", [(r.layer, float(r.parameters)) for r in rows if r.depth == depth and r.kernel != 2])
+        averaged(f"{depth} convolutions", [(r.layer, float(r.parameters)) for r in learnt if r.depth == depth])
         for depth in depths
     ]
     sides = [
@@ -147,7 +148,9 @@ def plot(rows: list[Row]) -> str:
     most = max(row.parameters for row in rows)
     return figure(
         [
-            Panel("Weights and biases", "parameters of a layer", along, across, (1e3, 2 * most), weights, logarithmic_up=True),
+            Panel(
+                "Weights and biases", "parameters a layer", along, across, (1e3, 2 * most), weights, logarithmic_up=True
+            ),
             Panel("Maps of a 32x32 image", "side of the map that leaves a layer", along, across, (0, 17), sides),
         ]
     )

@@ -8,7 +8,7 @@ clipping, optimizer, data and steps, and the learning rate of the recurrent matr
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -70,7 +70,7 @@ class Row(NamedTuple):
 def run(config: Config) -> list[Row]:
     """Every arm at every learning rate of the recurrent matrix, from every seed."""
     rows = []
-    for arm, rate, seed in product(ARMS, config.recurrent_rates, range(config.num_seeds)):
+    for rate, arm, seed in product(config.recurrent_rates, ARMS, range(config.num_seeds)):
         # Forgotten signals underflow, and arithmetic on subnormal numbers is many times slower.
         torch.set_flush_denormal(True)
         try:
@@ -83,6 +83,11 @@ def run(config: Config) -> list[Row]:
             loss = loss if math.isfinite(loss) else math.inf
             rows.append(Row(arm, rate, seed, end, loss, memoryless(config.delay)))
     return rows
+
+
+def cells(config: Config) -> list[Config]:
+    """One learning rate of the recurrent matrix each."""
+    return [replace(config, recurrent_rates=(rate,)) for rate in config.recurrent_rates]
 
 
 def training_losses(config: Config, arm: str, recurrent_rate: float, seed: int) -> list[float]:

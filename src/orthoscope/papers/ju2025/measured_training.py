@@ -92,7 +92,7 @@ def training(network: str, depth: int, name: str, trial: Trial, stage: str, seed
     context = (network, depth, name, arm.approach, stage, *trial, seed)
     found = observer.found + [_DIVERGED] * (plan.evaluations - len(observer.found))
     return [
-        Row(*context, number * every, *numbers, milliseconds, machine())
+        Row._make((*context, number * every, *numbers, milliseconds, machine()))
         for number, numbers in enumerate(found, start=1)
     ]
 

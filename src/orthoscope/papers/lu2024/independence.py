@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -76,6 +76,7 @@ def accuracy(model: nn.Module, inputs: Tensor, labels: Tensor) -> float:
     return float(sum(map(int, right)) / len(labels))
 
 
+@runtime_checkable
 class Trial(Protocol):
     """A row of a table: what the choice of a rate needs of it."""
 

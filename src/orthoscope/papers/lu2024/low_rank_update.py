@@ -9,7 +9,7 @@ import copy
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -79,9 +79,9 @@ class Row(NamedTuple):
 
 
 def run(config: Config) -> list[Row]:
-    """Every network, pre-trained once a seed, fine-tuned at every rank and learning rate."""
+    """Every network, pre-trained from every seed, fine-tuned at every rank, for every learning rate of that."""
     rows = []
-    for network, seed in product(NETWORKS, range(config.num_seeds)):
+    for rate, network, seed in product(config.learning_rates, NETWORKS, range(config.num_seeds)):
         init, norm, residual = NETWORKS[network]
         generator = torch.Generator().manual_seed(seed)
         model = MLP(
@@ -96,7 +96,7 @@ def run(config: Config) -> list[Row]:
         )
         drawn = [_pii(layer) for layer in hidden_layers(model)]
         _fit(model, FIRST, config, config.pretraining_rate, generator)
-        for rank, rate in product((*config.ranks, WHOLE), config.learning_rates):
+        for rank in (*config.ranks, WHOLE):
             tuned = fine_tuned(model, config, rank, rate, torch.Generator().manual_seed(seed))
             accuracy = _accuracy(tuned)
             pairs = zip(hidden_layers(model), hidden_layers(tuned), strict=True)
@@ -105,6 +105,11 @@ def run(config: Config) -> list[Row]:
                 pii = drawn[layer], _pii(before), _pii(after)
                 rows.append(Row(network, config.width, rank, rate, seed, layer, *pii, float(moved.detach()), accuracy))
     return rows
+
+
+def cells(config: Config) -> list[Config]:
+    """One learning rate of fine-tuning each."""
+    return [replace(config, learning_rates=(rate,)) for rate in config.learning_rates]
 
 
 def fine_tuned(model: MLP, config: Config, rank: int, rate: float, generator: torch.Generator) -> MLP:

@@ -63,7 +63,7 @@ class Row(NamedTuple):
 
 
 def rows_of(setting: Setting) -> list[Row]:
-    """Every network, optimizer, arm and rate from every seed; arms begin with the same weights and see the same data."""
+    """Every network, optimizer, arm and rate from every seed; arms begin with the same weights, see the same data."""
     data = images(setting.dataset, setting.samples, setting.held_out, setting.test)
     choices = product(setting.networks, setting.optimizers, setting.arms, setting.seeds, setting.multiples)
     rows = []

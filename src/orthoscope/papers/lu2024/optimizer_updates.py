@@ -9,7 +9,7 @@ weights are compared with those at the start, and with those one step before.
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -96,8 +96,13 @@ class Row(NamedTuple):
 
 def run(config: Config) -> list[Row]:
     """Every optimizer at every learning rate from every seed."""
-    choices = product(OPTIMIZERS, config.multiples, range(config.num_seeds))
-    return [row for name, multiple, seed in choices for row in trajectory(config, name, multiple, seed)]
+    choices = product(config.multiples, OPTIMIZERS, range(config.num_seeds))
+    return [row for multiple, name, seed in choices for row in trajectory(config, name, multiple, seed)]
+
+
+def cells(config: Config) -> list[Config]:
+    """One multiple of the learning rates each."""
+    return [replace(config, multiples=(multiple,)) for multiple in config.multiples]
 
 
 def trajectory(config: Config, name: str, multiple: float, seed: int) -> list[Row]:
