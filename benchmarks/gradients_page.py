@@ -49,7 +49,7 @@ def page(numbers: Numbers) -> str:
         "## Training",
         "Cross-entropy on held-out data at the end of equally many steps, mean and 95% interval over seeds, each\n"
         "optimizer at the best of five learning rates, tried from another seed and judged on other data. Differences\n"
-        "are paired by seed. `python -m orthoscope.papers.ju2025.optimizer_comparison` trains again.",
+        "are paired by seed. `orthoscope reproduce ju2025/optimizer_comparison` trains again.",
         "![Loss along training](../results/ju2025/optimizer_comparison/figure.svg)",
         *[f"{name}\n\n{markdown(training(rows))}" for name, rows in grouped(numbers["training"], "task")],
     ]

@@ -1,6 +1,7 @@
 """Gradients of many networks are those of autograd, one network after another, and grow as known."""
 
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -48,6 +49,42 @@ def test_log_norms_are_those_of_autograd(norm: str, norm_first: bool, activation
             gain=1.2,
         )
         torch.testing.assert_close(found[place], slow, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform"])
+@pytest.mark.parametrize("samples", [3, 9])
+def test_gradients_of_every_law_are_those_of_autograd(init: str, samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Tensor] = []
+    drawn = backward.drawn_weights
+
+    def remembered(*given: object) -> Iterator[Tensor]:
+        for weight in drawn(*given):  # type: ignore[arg-type]
+            seen.append(weight.clone())
+            yield weight
+
+    monkeypatch.setattr(backward, "drawn_weights", remembered)
+    start, depth = batch(samples, 6), 5
+    found = simulate_gradients(start, Chain(7, init, "tanh", "batch"), depth, seeds=SEEDS, loss=quartic)
+    weights, again = seen[:depth], seen[depth:]
+    assert len(again) == 1, "the first layer is a segment of its own, drawn for the way forth and for the way back"
+    assert torch.equal(again[0], weights[0])
+    for place in range(len(SEEDS)):
+        slow = slow_log_norms(start, [weight[place] for weight in weights], norm="batch", activation=torch.tanh)
+        torch.testing.assert_close(found[place], slow, rtol=1e-8, atol=1e-8)
+    if init == "orthogonal":
+        identity = torch.eye(7, dtype=torch.float64).expand(len(SEEDS), 7, 7)
+        torch.testing.assert_close(weights[1].mT @ weights[1], identity, rtol=0, atol=1e-14)
+
+
+def test_deep_gradients_of_narrow_networks_do_not_vanish() -> None:
+    """A gain of 1/2 a layer over 3000 layers is far below what a float can hold; the logarithm is exact."""
+    deep = Chain(2, "orthogonal", gain=lambda layer: 0.5 if layer > 1 else 1.0)
+    loss = lambda hidden: hidden[:, 0, 0]  # noqa: E731
+    start = torch.eye(2, dtype=torch.float64)
+    shallow = simulate_gradients(start, Chain(2, "orthogonal"), 1, seeds=[0], loss=loss)
+    assert float(shallow[0, 0]) == pytest.approx(0.0, abs=1e-12)
+    found = simulate_gradients(start, deep, 3000, seeds=[0], loss=loss, layers=[1])
+    assert float(found[0, 0]) == pytest.approx(-2999 * math.log(2), abs=1e-6)
 
 
 def test_segments_do_not_change_the_gradients(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,20 +35,20 @@ def test_log_singular_values_are_those_of_exact_arithmetic() -> None:
         exact = exact_log_singular_values(start, weights[:layer])
         assert found.log_singular_values[0, place].tolist() == pytest.approx(exact, abs=1e-9)
     spread = found.log_singular_values[0, 0, 0] - found.log_singular_values[0, 0, -1]
-    assert float(spread) > 300, "the test needs values that are far apart"
+    assert float(spread) > 200, "the test needs values that are further apart than float64 has digits"
 
 
 def test_graded_columns_keep_singular_values_that_underflow() -> None:
     columns = batch(6, 6).expand(3, 6, 6)
-    scales = torch.tensor([[0.0] * 6, [0, -1, -2, -3, -4, -5], [0, -1, -2000, -2000.5, -5000, -1e6]])
-    found = graded_log_singular_values(columns, scales.double())
+    scales = torch.tensor([[0.0] * 6, [0, -1, -2, -3, -4, -5], [0, -1, -2000, -2000.5, -5000, -1e6]]).double()
+    found = graded_log_singular_values(columns, scales)
     for place in (0, 1):
         plain = torch.linalg.svdvals(columns[place] * scales[place].exp()).log()
         torch.testing.assert_close(found[place], plain, rtol=0, atol=1e-12)
     # Far apart, each is the length of its columns beyond the span of the longer ones.
     lengths = torch.linalg.qr(columns[2]).R.diagonal().abs().log()
     assert float(found[2, 5]) == pytest.approx(float(lengths[5]) - 1e6, abs=1e-9)
-    assert float(found[2].sum()) == pytest.approx(float(lengths.sum() + scales[2].double().sum()), abs=1e-8)
+    assert float(found[2].sum()) == pytest.approx(float(lengths.sum() + scales[2].sum()), abs=1e-8)
 
 
 def test_gaussian_products_in_law_have_the_law_of_drawn_ones() -> None:

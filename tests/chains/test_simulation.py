@@ -2,8 +2,12 @@
 
 import itertools
 import math
+import subprocess
+import sys
 import weakref
+from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from torch import Tensor
@@ -70,6 +74,58 @@ def test_what_is_drawn_in_law_has_the_law_of_drawn_matrices(
     for name in metrics:
         # Not the start, which is the same for all.
         assert standard_errors_apart(in_law.values[name][:, 1:], really.values[name][:, 1:]) < 4.5
+
+
+def slow_weights(init: str, shapes: list[tuple[int, int]], source: numpy.random.Generator) -> list[Tensor]:
+    """By numpy, one matrix after another."""
+    found = []
+    for out, fan_in in shapes:
+        if init == "uniform":
+            weight = source.uniform(-math.sqrt(3 / fan_in), math.sqrt(3 / fan_in), (out, fan_in))
+        else:
+            weight = source.normal(0, 1 / math.sqrt(fan_in), (out, fan_in))
+        if init == "orthogonal":
+            tall, triangle = numpy.linalg.qr(weight if out >= fan_in else weight.T)
+            tall = tall * numpy.sign(numpy.diagonal(triangle))
+            weight = tall if out >= fan_in else tall.T
+        found.append(torch.from_numpy(weight))
+    return found
+
+
+KINDS = [
+    ("batch_uncentred", True, "identity"),
+    ("batch", False, "tanh"),
+    ("layer", True, "relu"),
+    ("rms", False, "sigmoid"),
+    ("none", True, "gelu"),
+]
+
+
+@pytest.mark.parametrize(("samples", "fan_in", "width"), [(3, 7, 7), (6, 5, 4)])
+@pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform"])
+@pytest.mark.parametrize(("norm", "norm_first", "activation"), KINDS)
+def test_every_kind_of_chain_has_the_law_of_the_loop(
+    samples: int, fan_in: int, width: int, init: str, norm: str, norm_first: bool, activation: str
+) -> None:
+    start, depth, networks = batch(samples, fan_in), 3, 400
+    functions = {"identity": lambda x: x, "gelu": torch.nn.functional.gelu}
+    source, shapes = numpy.random.default_rng(0), [(width, fan_in), *[(width, width)] * (depth - 1)]
+    slow = [
+        slow_chain(
+            start,
+            slow_weights(init, shapes, source),
+            norm=norm,
+            norm_first=norm_first,
+            activation=functions.get(activation) or getattr(torch, activation),
+            gain=1.5,
+        )[1:]
+        for _ in range(networks)
+    ]
+    chain = Chain(width, init, activation, norm, norm_first, gain=1.5)
+    fast = simulate(start, chain, depth, seeds=range(networks), record={"moments": moments}).values["moments"]
+    for layer in range(depth):
+        theirs = moments(torch.stack([hidden[layer] for hidden in slow]))
+        assert standard_errors_apart(fast[:, layer + 1], theirs) < 4.5
 
 
 def moments(hidden: Tensor) -> Tensor:
@@ -147,9 +203,35 @@ def test_no_representation_outlives_the_next_two() -> None:
     assert most <= 3
 
 
-def test_a_dead_unit_stays_dead_instead_of_becoming_nan() -> None:
+RESIDENT = """
+import torch
+from pathlib import Path
+from orthoscope.chains import Chain, simulate
+
+def resident(hidden):
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return torch.full((len(hidden),), float(line.split()[1]))
+
+start, layers = torch.eye(2), [1_000, 50_000, 100_000]
+found = simulate(start, Chain(2, norm="rms"), 100_000, seeds=[0, 1], record={"kB": resident}, layers=layers)
+print(float(found.values["kB"].max() - found.values["kB"][0, 0]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells how much memory is resident")
+def test_a_hundred_thousand_layers_take_the_memory_of_a_thousand() -> None:
+    """In a process of its own, where no shapes are checked: a minute otherwise."""
+    done = subprocess.run([sys.executable, "-c", RESIDENT], capture_output=True, text=True, check=True)
+    # A tensor a layer, be it ever so small, is more than half a kilobyte.
+    assert float(done.stdout) < 10_000
+
+
+# Behind a centred norm the preactivations of a unit sum to 0 over the batch, so only the first layer can kill it.
+@pytest.mark.parametrize(("norm", "depth"), [("batch", 1), ("batch_uncentred", 5)])
+def test_a_dead_unit_stays_dead_instead_of_becoming_nan(norm: str, depth: int) -> None:
     start = batch(3, 12).abs()
-    found = simulate(start, Chain(12, activation="relu", norm="batch", norm_first=False), 5, seeds=SEEDS, record={})
+    chain = Chain(12, activation="relu", norm=norm, norm_first=False)
+    found = simulate(start, chain, depth, seeds=SEEDS, record={})
     assert bool(found.last.isfinite().all())
     assert bool((found.last == 0).all(1).any()), "the test needs a unit that is dead on the whole batch"
 

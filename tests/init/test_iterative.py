@@ -107,7 +107,9 @@ def test_power_one_makes_singular_values_equal_in_every_group_and_the_mean_squar
 
 def test_sequences_and_tokens_are_rows_too() -> None:
     model = nn.Sequential(nn.Conv1d(3, 4, 3, padding=1, dilation=2), nn.Linear(10, 8)).double()
-    iterative_(model, torch.randn(9, 3, 12, generator=seeded(0), dtype=torch.float64), 1.0, keep=(), generator=seeded(1))
+    iterative_(
+        model, torch.randn(9, 3, 12, generator=seeded(0), dtype=torch.float64), 1.0, keep=(), generator=seeded(1)
+    )
     outputs = model(torch.randn(9, 3, 12, generator=seeded(0), dtype=torch.float64)).detach().flatten(end_dim=1)
     values = torch.linalg.svdvals(outputs)
     torch.testing.assert_close(values, values[0].expand(8))
@@ -167,7 +169,12 @@ def test_the_same_generator_gives_the_same_weights() -> None:
     ("model", "batch", "keep", "message"),
     [
         (MLP(depth=3, width=4), torch.zeros(8, 4), (), r"input of layer 'layers.0.linear' is zero"),
-        (MLP(depth=3, width=4), torch.full((8, 4), float("nan")), (), r"input of layer 'layers.0.linear' is not finite"),
+        (
+            MLP(depth=3, width=4),
+            torch.full((8, 4), float("nan")),
+            (),
+            r"input of layer 'layers.0.linear' is not finite",
+        ),
         (MLP(depth=3, width=4), torch.ones(8, 4), ("layers.7.linear",), r"no weight layer 'layers.7.linear' to keep"),
         (MLP(depth=1, width=4), torch.ones(8, 4), None, "no weight layer is left to make"),
         (nn.ConvTranspose2d(2, 2, 3), torch.ones(8, 2, 4, 4), (), "is a ConvTranspose2d"),

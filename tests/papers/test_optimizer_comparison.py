@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import os
 from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
@@ -38,7 +37,6 @@ from orthoscope.papers.ju2025.optimizer_comparison import (
 )
 from orthoscope.papers.ju2025.optimizers import OPTIMIZERS, SideBySide
 from orthoscope.papers.results import plain, read_meta, read_table
-from orthoscope.papers.workers import INSTRUCTIONS, mapped
 
 SAVED = Path(__file__).parents[2] / "results" / "ju2025" / "optimizer_comparison"
 
@@ -156,17 +154,6 @@ def test_differences_are_paired_by_seed_and_intervals_are_students() -> None:
     reach = 4.302653 / math.sqrt(3)
     assert interval([1.0, 2.0, 3.0]) == pytest.approx((2 - reach, 2 + reach), rel=1e-6)
     assert interval([1.0, math.inf]) == (-math.inf, math.inf)
-
-
-def test_workers_give_what_this_process_gives_and_leave_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = dataclasses.replace(QUICK, digits_steps=4)
-    arguments = [(short, Job(DIGITS, name, 0.01, CHOICE, 0)) for name in ("torch Muon", "Muon")]
-    here = mapped(training, arguments, 0)
-    monkeypatch.delenv(INSTRUCTIONS)
-    assert mapped(training, arguments, 1) == here
-    assert INSTRUCTIONS not in os.environ
-    with pytest.raises(ValueError, match=r"started without ONEDNN_MAX_CPU_ISA=\w+.*use workers=1"):
-        mapped(training, arguments, 0)
 
 
 def test_every_check_can_fail(rows: list[Row]) -> None:

@@ -14,15 +14,16 @@ import sys
 from pathlib import Path
 from orthoscope.sweep import run
 from sweep.experiments import {function}, grid
-run({function}, grid(Path(sys.argv[2])), sys.argv[1], workers=2, progress=False)
+if __name__ == "__main__":
+    run({function}, grid(Path(sys.argv[2])), sys.argv[1], sys.argv[3], workers=2, progress=False)
 """
 
 
-def driver(function: str, store: Path, marks: Path) -> "subprocess.Popen[str]":
+def driver(function: str, store: Path, marks: Path, engine: str = "local") -> "subprocess.Popen[str]":
     """A sweep of 40 runs on two workers, in a process group of its own."""
     marks.mkdir(exist_ok=True)
     return subprocess.Popen(
-        [sys.executable, "-c", CODE.format(function=function), str(store), str(marks)],
+        [sys.executable, "-c", CODE.format(function=function), str(store), str(marks), engine],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
         stderr=subprocess.PIPE,
         text=True,
@@ -30,7 +31,7 @@ def driver(function: str, store: Path, marks: Path) -> "subprocess.Popen[str]":
     )
 
 
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
+def until(condition: Callable[[], object], seconds: float = 180) -> None:
     """Wait for something that must come; fails if it does not."""
     end = time.monotonic() + seconds
     while not condition():

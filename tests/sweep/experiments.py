@@ -45,7 +45,7 @@ def square(config: dict[str, Any]) -> dict[str, Any]:
 def halting(config: dict[str, Any]) -> dict[str, Any]:
     """`square`, but one run does not end before its process is killed, the first time."""
     if mark(config) and config["number"] == HALTING:
-        time.sleep(60)
+        time.sleep(300)
     time.sleep(0.05)
     return {"square": config["number"] ** 2}
 

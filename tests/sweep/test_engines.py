@@ -1,4 +1,7 @@
-"""The same table from every engine. Dask is real; Ray and submitit are small fakes of the face that is used."""
+"""The same table from every engine. Dask and submitit are real; Ray is a small fake of the face that is used.
+
+submitit has a fake too, which can lose an answer at once: the real one takes a quarter of a minute to miss a process.
+"""
 
 import subprocess
 import sys
@@ -59,6 +62,18 @@ def test_the_dask_cluster_of_a_sweep_listens_on_the_loopback_interface_alone() -
         ]
         assert len(sockets) >= 2
         assert {socket.laddr.ip for socket in sockets} <= {"127.0.0.1", "::1"}
+    finally:
+        engine.close(at_once=True)
+
+
+def test_local_workers_listen_on_nothing() -> None:
+    psutil = pytest.importorskip("psutil")
+    engine = LocalEngine(1)
+    try:
+        assert engine.submit(str.upper, "a").result() == "A"
+        [worker] = engine._idle
+        [process] = worker._pool._processes
+        assert not [c for c in psutil.Process(process).net_connections("inet") if c.status == psutil.CONN_LISTEN]
     finally:
         engine.close(at_once=True)
 
@@ -163,7 +178,7 @@ def test_ray_is_joined_given_every_run_once_and_left(
         sweep = run(draws, SEEDS, tmp_path, "ray", scheduler="127.0.0.1:6379")
     assert sweep.executed == 10
     assert table(tmp_path) == expected
-    assert fake.calls == ["127.0.0.1:6379", *[0] * 10, "shutdown"]
+    assert fake.calls == ["127.0.0.1:6379", 0, "shutdown"], "made remote once"
 
 
 def test_ray_is_not_started_because_it_would_listen_everywhere(tmp_path: Path) -> None:
@@ -227,6 +242,29 @@ def test_slurm_takes_the_parameters_of_its_queue(tmp_path: Path, queue: dict[str
     engine = SubmititEngine(tmp_path / "logs", cluster="debug", timeout_min=60)
     assert run(draws, SEEDS[:2], tmp_path, engine).executed == 2
     assert (queue["cluster"], queue["parameters"]) == ("debug", {"timeout_min": 60})
+
+
+def test_jobs_of_the_real_submitit_give_the_table_of_the_process_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[str]
+) -> None:
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    engine = SubmititEngine(tmp_path / "logs", cluster="local", timeout_min=5)
+    sweep = run(draws, SEEDS, tmp_path / "store", engine)
+    assert (sweep.executed, sweep.failed) == (10, {})
+    assert table(tmp_path / "store") == expected
+    assert len(list((tmp_path / "logs").glob("*_result.pkl"))) == 10, "a job a run"
+    assert run(draws, SEEDS, tmp_path / "store", engine).executed == 0
+
+
+def test_a_queue_that_cannot_be_asked_loses_the_job_and_not_the_sweep(tmp_path: Path, queue: dict[str, Any]) -> None:
+    engine = SubmititEngine(tmp_path / "logs")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FakeJob, "done", lambda job: 1 / 0)
+        patched.setattr(FakeJob, "result", lambda job: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            engine.submit(str.upper, "a").result(timeout=60)
+    engine.close(at_once=False)
 
 
 def test_an_interrupt_cancels_what_is_queued(tmp_path: Path, queue: dict[str, Any]) -> None:

@@ -48,15 +48,16 @@ def test_a_killed_worker_costs_one_run_its_second_beginning_and_no_other(tmp_pat
     until(lambda: not any(map(alive, processes(marks))))
 
 
-def test_a_killed_driver_leaves_no_worker_and_a_store_that_resumes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "dask"])
+def test_a_killed_driver_leaves_no_worker_and_a_store_that_resumes(tmp_path: Path, engine: str) -> None:
     store, marks = tmp_path / "store", tmp_path / "marks"
-    process = driver("halting", store, marks)
+    process = driver("halting", store, marks, engine)
     # One worker halts in the middle of a run, the other goes on.
     until(lambda: processes(marks, HALTING) and len(executions(marks)) >= 18)
     process.kill()
     process.communicate()
     assert len(processes(marks)) == 2
-    until(lambda: not any(map(alive, processes(marks))), seconds=10)
+    until(lambda: not any(map(alive, processes(marks))))
     finished = {found.config["number"] for found in read_runs(store).runs}
     begun = executions(marks)
     assert 10 <= len(finished) < 40
@@ -76,7 +77,7 @@ def test_an_interrupt_ends_with_a_sentence_and_leaves_a_store_that_resumes(tmp_p
     until(lambda: processes(marks, HALTING) and len(executions(marks)) >= 14)
     # As a terminal does: to the driver and to all of its workers.
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=180)
     finished = {found.config["number"] for found in read_runs(store).runs}
     assert process.returncode != 0
     assert f"Interrupted: {len(finished)} of 40 runs are finished and kept in {store}" in said

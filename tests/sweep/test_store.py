@@ -185,12 +185,11 @@ def test_a_claim_counts_beginnings_that_had_no_end_and_excludes_others(tmp_path:
 def test_a_torn_line_of_the_ledger_is_named_and_costs_no_other(tmp_path: Path) -> None:
     note(tmp_path, "first")
     with (tmp_path / LEDGER).open("a") as file:
-        file.write('{"time": "2026')
+        file.write('[2026]\n{"time": "2026')
     note(tmp_path, "last")
     ledger = read_ledger(tmp_path)
     assert [row["event"] for row in ledger.rows] == ["first", "last"]
-    [problem] = ledger.problems
-    assert problem.startswith("line 2 of ")
+    assert [problem.split(" of ")[0] for problem in ledger.problems] == ["line 2", "line 3"]
 
 
 def test_the_ledger_has_every_run_with_its_duration(tmp_path: Path) -> None:

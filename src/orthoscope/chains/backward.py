@@ -15,8 +15,10 @@ from orthoscope.metrics.gradients import log_norm
 Loss: TypeAlias = Callable[[Tensor], Tensor]
 Gradients = Float[Tensor, "seeds ends samples units"]
 
-# Numbers that one network keeps for the way back: 32 MB.
-SEGMENT = 1 << 22
+# Numbers that one network keeps for the way back: 256 MB, a thousand linear layers of width and batch 100.
+SEGMENT = 1 << 25
+# Layers after which gradients are rescaled: few, since weights of any size may be asked for.
+_RESCALED = 4
 
 
 class _Layer(NamedTuple):
@@ -59,9 +61,8 @@ class Networks:
                     weight_gradients = gradient.mT @ here.hidden.unsqueeze(1)
                     found[:, passed, positions[layer]] = log_norm(weight_gradients) + scale
                 gradient = (gradient.flatten(1, 2) @ here.weight).unflatten(1, gradient.shape[1:3])
-            largest = gradient.abs().amax((-2, -1))
-            divisor = torch.where(largest > 0, largest, 1.0)
-            gradient, scale = gradient / divisor[..., None, None], scale + divisor.log()
+                if layer % _RESCALED == 0:
+                    gradient, scale = _rescaled(gradient, scale)
         return found
 
     def _beginnings(self, depth: int) -> list[tuple[range, Batches, list[Tensor]]]:
@@ -86,10 +87,9 @@ class Networks:
 
     def _segments(self, depth: int) -> list[range]:
         samples, fan_in = self.starts.shape[-2:]
-        width = self.chain.width
         # Of the shapes alone: how many networks there are must not change what each of them draws.
-        length = max(1, SEGMENT // (width * (width + 4 * samples)))
-        first = 2 if fan_in != width else 1
+        length = max(1, SEGMENT // kept_numbers(self.chain, samples))
+        first = 2 if fan_in != self.chain.width else 1
         rest = [range(begin, min(begin + length, depth + 1)) for begin in range(first, depth + 1, length)]
         return rest if first == 1 else [range(1, 2), *rest]
 
@@ -108,21 +108,37 @@ class Networks:
         return gradient
 
 
+def _rescaled(gradient: Gradients, scale: Float[Tensor, "seeds ends"]) -> tuple[Gradients, Float[Tensor, "seeds ends"]]:
+    largest = gradient.abs().amax((-2, -1))
+    divisor = torch.where(largest > 0, largest, 1.0)
+    return gradient / divisor[..., None, None], scale + divisor.log()
+
+
+def kept_numbers(chain: Chain, samples: int) -> int:
+    """How many numbers the way back needs of a layer: the weight, the output, and slopes and what they are taken at."""
+    return chain.width * (chain.width + samples * (2 if chain.function is None else 4))
+
+
 def output_and_pull_back(chain: Chain, inputs: Batches, layer: int) -> tuple[Batches, Callable[[Gradients], Gradients]]:
     r"""$h = \phi(\alpha N(x))$, or $N(\phi(\alpha x))$, and what turns a gradient for $h$ into one for $x$."""
     norm = chain.normalisation
     if norm is None:
-        slopes = chain.slopes(inputs, layer)
-        return chain.activated(inputs, layer), lambda gradient: gradient * slopes.unsqueeze(1)
+        slopes = _slopes(chain, inputs, layer)
+        return chain.activated(inputs, layer), lambda gradient: gradient * slopes
     if chain.norm_first:
         normed, factors = norm(inputs)
-        slopes = chain.slopes(normed, layer)
+        slopes = _slopes(chain, normed, layer)
         return chain.activated(normed, layer), lambda gradient: norm.pull_back(
-            gradient * slopes.unsqueeze(1), normed.unsqueeze(1), factors.unsqueeze(1)
+            gradient * slopes, normed.unsqueeze(1), factors.unsqueeze(1)
         )
-    slopes = chain.slopes(inputs, layer)
+    slopes = _slopes(chain, inputs, layer)
     normed, factors = norm(chain.activated(inputs, layer))
     return (
         normed,
-        lambda gradient: norm.pull_back(gradient, normed.unsqueeze(1), factors.unsqueeze(1)) * slopes.unsqueeze(1),
+        lambda gradient: norm.pull_back(gradient, normed.unsqueeze(1), factors.unsqueeze(1)) * slopes,
     )
+
+
+def _slopes(chain: Chain, inputs: Batches, layer: int) -> Tensor | float:
+    """For all ends alike; those of a line are one number."""
+    return chain.gain_of(layer) if chain.function is None else chain.slopes(inputs, layer).unsqueeze(1)

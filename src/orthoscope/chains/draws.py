@@ -36,14 +36,21 @@ def normals(
     """
     block = _layers_in_block(shape)
     for memory in _uniform_blocks(sources, block * math.prod(shape), -(-layers // block)):
-        radius, angle = memory.chunk(2, dim=1)
-        radius.neg_().log1p_().mul_(-2).sqrt_()
-        angle.mul_(2 * math.pi)
-        sines = angle.sin().mul_(radius)
-        radius.mul_(angle.cos_())
-        angle.copy_(sines)
+        # Network by network on a CPU: what one draws at a time stays in the cache.
+        for part in memory.split(1) if memory.device.type == "cpu" else (memory,):
+            _box_muller_(part)
         yield from _layers_of(memory, block, shape)[:layers]
         layers -= block
+
+
+def _box_muller_(uniform: Float[Tensor, "seeds even"]) -> None:
+    """The first half of each row becomes the cosines, the second the sines."""
+    radius, angle = uniform.chunk(2, dim=1)
+    radius.neg_().log1p_().mul_(-2).sqrt_()
+    angle.mul_(2 * math.pi)
+    sines = angle.sin().mul_(radius)
+    radius.mul_(angle.cos_())
+    angle.copy_(sines)
 
 
 def uniforms(
@@ -63,9 +70,10 @@ def drawn(
     block = _layers_in_block(shape, _CALL)
     for begin in range(0, layers, block):
         weights = [draw(block, *shape, source) for source in sources]
-        if weights[0].shape != (block, *shape):
+        wrong = [tuple(weight.shape) for weight in weights if weight.shape != (block, *shape)]
+        if wrong:
             raise ValueError(
-                f"init returned weights of shape {tuple(weights[0].shape)} for {block} layers of {shape[0]} outputs "
+                f"init returned weights of shape {wrong[0]} for {block} layers of {shape[0]} outputs "
                 f"and {shape[1]} inputs: return {(block, *shape)}"
             )
         yield from torch.stack(weights).double().unbind(1)[: layers - begin]

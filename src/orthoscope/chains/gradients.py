@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.chains.backward import SEGMENT, Loss, Networks
+from orthoscope.chains.backward import SEGMENT, Loss, Networks, kept_numbers
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.groups import over_groups
 from orthoscope.chains.inputs import checked_layers, checked_starts
@@ -32,8 +32,9 @@ def simulate_gradients(
     representations `(seeds, samples, units)` that returns `(seeds,)`, or "cross_entropy": of random labels, out of
     `classes`, behind a linear head of every network's own (`chains.losses`).
 
-    Weights are really drawn. The way back needs all of them again: they are drawn a second time, segment by segment,
-    from generators put back to where they were, so memory grows with depth by one batch a segment only.
+    Weights are really drawn. The way back needs all of them again: beyond a segment of 256 MB they are drawn a second
+    time, segment by segment, from generators put back to where they were, so memory grows with depth by one batch a
+    segment only. On a CPU a group of networks, of 512 MB at most, is under way on every core.
     Gradients are rescaled on the way, so that none overflows or vanishes.
     """
     wanted = checked_layers(layers, depth, first=1)
@@ -77,7 +78,15 @@ def _log_norms(
         chosen = cross_entropy(own, starts[group], chain.width, classes) if isinstance(loss, str) else loss
         return Networks(starts[group], chain, own, chosen).log_norms(ends, layers)
 
-    work = max(ends) * chain.width**2 * (starts.shape[-2] + chain.width)
+    samples, width = starts.shape[-2], chain.width
     return torch.cat(
-        over_groups(norms, len(seeds), numbers=SEGMENT, multiplications=work, most=_GROUP, device=starts.device)
+        over_groups(
+            norms,
+            len(seeds),
+            numbers=min(SEGMENT, max(ends) * kept_numbers(chain, samples)),
+            layer=width * max(width, samples),
+            multiplications=max(ends) * width**2 * (samples + width),
+            most=_GROUP,
+            device=starts.device,
+        )
     )

@@ -60,6 +60,7 @@ def simulate(
         follow,
         len(seeds),
         numbers=max(BLOCK, rows * columns),
+        layer=max(rows * columns, samples * chain.width),
         multiplications=depth * rows * columns * (2 * rows + samples),
         most=_MOST,
         device=starts.device,

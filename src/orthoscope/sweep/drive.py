@@ -153,9 +153,9 @@ def _interrupted(folder: Path, todo: list[Job], total: int) -> Interrupted:
 
 
 def _executed_unheard(folder: Path, sweep: str, found: set[str]) -> int:
-    """How many of the runs that were found stored this sweep did: a worker may die after its work and before its word."""
+    """How many of the runs found stored this sweep did: a worker may die after its work and before its word."""
     rows = read_ledger(folder).rows if found else []
-    return len({row["key"] for row in rows if row["event"] == "finished" and row["sweep"] == sweep} & found)
+    return len({row["key"] for row in rows if row["event"] == "finished" and row.get("sweep") == sweep} & found)
 
 
 def _result(folder: Path, key: str, failed: dict[str, str]) -> Any:

@@ -46,7 +46,10 @@ def read_ledger(store: str | Path) -> Ledger:
         except ValueError as error:
             ledger.problems.append(f"line {number} of {path} is not whole: {error}")
             continue
-        ledger.rows.append(row)
+        if isinstance(row, dict) and "event" in row:
+            ledger.rows.append(row)
+        else:
+            ledger.problems.append(f"line {number} of {path} is no row of a ledger")
     return ledger
 
 

@@ -9,55 +9,36 @@ embeddings and head then have a larger rate than AdamW could give to all may be 
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-import torch
 from scipy.special import stdtrit
-from torch import Tensor, nn
-from torch.optim.lr_scheduler import LambdaLR
 
-from orthoscope.data import load
-from orthoscope.data.python_manual import VOCABULARY, python_manual
-from orthoscope.models import MLP, Transformer
 from orthoscope.papers.drawing import Panel, Series, figure
 from orthoscope.papers.evidence import Evidence, Verdict
 from orthoscope.papers.ju2025.optimizers import OPTIMIZERS
-from orthoscope.papers.workers import mapped
-from orthoscope.training import Step, minibatches, train
+from orthoscope.papers.ju2025.tuned_training import (
+    CHOICE,
+    CHOICE_SEED,
+    COMPARISON,
+    DIGITS,
+    TASKS,
+    TEXT,
+    Config,
+    Job,
+    Row,
+    training,
+)
 
 CLAIM = (
     "With one learning rate for all parameters, Muon trains the Transformer to a lower held-out loss than AdamW in "
-    "equally many steps, by 0.4 to 0.5 nats a character; so does torch's Muon, and the two cannot be told apart. On "
-    "the MLP, whose loss is that of a few unseen hands, no difference between Muon and AdamW is shown."
+    "equally many steps, by 0.4 to 0.5 nats a character; so does torch's Muon, and a fifth of that at most separates "
+    "the two. On the MLP, whose loss is that of a few unseen hands, no difference between Muon and AdamW is shown."
 )
 KIND = "training"
-
-TASKS = DIGITS, TEXT = "MLP, digits", "Transformer, text"
-CHOICE, COMPARISON = "choice", "comparison"  # of the learning rate; of the optimizers at their best rates
-CHOICE_SEED = 1000
-CHOICE_DIGITS = 240  # the last of the training digits, by which rates are chosen
-
-
-@dataclass(frozen=True)
-class Config:
-    digits_width: int = 64
-    digits_depth: int = 4
-    digits_steps: int = 120
-    digits_batch: int = 64
-    text_width: int = 64
-    text_depth: int = 2
-    text_steps: int = 240
-    text_batch: int = 16
-    length: int = 64  # characters
-    windows: int = 128  # of that length, by which a Transformer is judged
-    evaluations: int = 4  # along a training, equally spaced, the last at its end
-    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)  # of AdamW and both Muons
-    sgd_rates: tuple[float, ...] = (1e-2, 3e-2, 1e-1, 3e-1, 1.0)
-    num_seeds: int = 5
-    workers: int = 2  # processes of one thread each; 0 computes here
-
+# Both Muons are alike if what separates them is at most this part of what separates them from AdamW.
+ALIKE = 0.2
 
 QUICK = Config(
     digits_width=32,
@@ -71,128 +52,29 @@ QUICK = Config(
     evaluations=2,
     rates=(1e-2, 3e-2, 1e-1, 3e-1),
     sgd_rates=(3e-2, 1e-1, 3e-1, 1.0),
-    workers=0,
 )
-
-
-class Job(NamedTuple):
-    """One training."""
-
-    task: str
-    optimizer: str
-    learning_rate: float
-    stage: str
-    seed: int
-
-
-class Row(NamedTuple):
-    """Cross-entropy on held-out data after `step` steps of a training, infinite from where it diverged."""
-
-    task: str
-    optimizer: str
-    learning_rate: float
-    stage: str
-    seed: int
-    step: int
-    loss: float
 
 
 def run(config: Config) -> list[Row]:
     """Every optimizer at every rate from one seed, then at the best of them from every other seed."""
-    pairs = [(task, name) for task in TASKS for name in OPTIMIZERS]
-    tried = [Job(*pair, rate, CHOICE, CHOICE_SEED) for pair in pairs for rate in rates(config, pair[1])]
-    rows = _trained(config, tried)
-    chosen = [
-        Job(*pair, best_rate(rows, *pair), COMPARISON, seed) for pair in pairs for seed in range(config.num_seeds)
-    ]
-    return rows + _trained(config, chosen)
+    return [row for task in config.tasks for name in config.optimizers for row in _tuned(config, task, name)]
+
+
+def cells(config: Config) -> list[Config]:
+    """One task with one optimizer: the rate that an optimizer takes does not depend on what others do."""
+    return [replace(config, tasks=(task,), optimizers=(name,)) for task in config.tasks for name in config.optimizers]
+
+
+def _tuned(config: Config, task: str, name: str) -> list[Row]:
+    tried = [Job(task, name, rate, CHOICE, CHOICE_SEED) for rate in rates(config, name)]
+    rows = [row for job in tried for row in training(config, job)]
+    best = best_rate(rows, task, name)
+    chosen = [Job(task, name, best, COMPARISON, seed) for seed in range(config.num_seeds)]
+    return rows + [row for job in chosen for row in training(config, job)]
 
 
 def rates(config: Config, optimizer: str) -> tuple[float, ...]:
     return config.sgd_rates if optimizer == "SGD" else config.rates
-
-
-def _trained(config: Config, jobs: Sequence[Job]) -> list[Row]:
-    return [row for rows in mapped(training, [(config, job) for job in jobs], config.workers) for row in rows]
-
-
-def training(config: Config, job: Job) -> list[Row]:
-    """The losses on held-out data along one training; weights and batches depend on task and seed alone."""
-    model = network(config, job.task, torch.Generator().manual_seed(job.seed))
-    steps = config.digits_steps if job.task == DIGITS else config.text_steps
-    inputs, targets = held_out(config, job.task, job.stage)
-    losses: list[float] = []
-
-    def evaluate(step: Step) -> None:
-        if step.number % (steps // config.evaluations) == 0:
-            with torch.no_grad():
-                losses.append(float(cross_entropy(step.model(inputs), targets)))
-
-    optimizer = OPTIMIZERS[job.optimizer](model, job.learning_rate)
-    train(
-        model,
-        batches(config, job.task, torch.Generator().manual_seed(job.seed)),
-        optimizer,
-        steps=steps,
-        loss=cross_entropy,
-        schedule=LambdaLR(optimizer, lambda taken: rising_and_falling(taken, steps)),
-        callback=evaluate,
-    )
-    losses = [loss if math.isfinite(loss) else math.inf for loss in losses]
-    losses += [math.inf] * (config.evaluations - len(losses))
-    every = steps // config.evaluations
-    return [Row(*job, number * every, loss) for number, loss in enumerate(losses, start=1)]
-
-
-def rising_and_falling(taken: int, steps: int) -> float:
-    """The part of the learning rate that the next step has: up for a tenth of all steps, then down to zero."""
-    rising = max(1, steps // 10)
-    return min((taken + 1) / rising, (steps - taken) / (steps - rising))
-
-
-def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean over samples, and over characters if there are any."""
-    return nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
-
-
-def network(config: Config, task: str, generator: torch.Generator) -> nn.Module:
-    if task == DIGITS:
-        width, depth = config.digits_width, config.digits_depth
-        return MLP(depth=depth, width=width, in_features=64, bias=True, generator=generator)
-    return Transformer(
-        depth=config.text_depth,
-        width=config.text_width,
-        vocabulary=VOCABULARY,
-        length=config.length,
-        generator=generator,
-    )
-
-
-def batches(config: Config, task: str, generator: torch.Generator) -> Callable[[], Iterator[tuple[Tensor, Tensor]]]:
-    """What is trained on: shuffled digits, or windows of text, each shown beside itself one character later."""
-    if task == DIGITS:
-        digits = load("digits", "train")
-        kept = slice(-CHOICE_DIGITS)
-        return minibatches(digits.inputs[kept].flatten(1), digits.labels[kept], config.digits_batch, generator)
-    windows = python_manual("train").unfold(0, config.length + 1, 1)
-
-    def drawn() -> Iterator[tuple[Tensor, Tensor]]:
-        while True:
-            chosen = windows[torch.randint(len(windows), (config.text_batch,), generator=generator)]
-            yield chosen[:, :-1], chosen[:, 1:]
-
-    return drawn
-
-
-def held_out(config: Config, task: str, stage: str) -> tuple[Tensor, Tensor]:
-    """What is judged by, never trained on, and different for the choice of rates and for the comparison."""
-    if task == DIGITS:
-        digits = load("digits", "train" if stage == CHOICE else "test")
-        part = slice(-CHOICE_DIGITS, None) if stage == CHOICE else slice(None)
-        return digits.inputs[part].flatten(1), digits.labels[part]
-    text = python_manual("validation" if stage == CHOICE else "test")
-    windows = text.unfold(0, config.length + 1, config.length)[: config.windows]
-    return windows[:, :-1], windows[:, 1:]
 
 
 def final_losses(rows: Sequence[Row], task: str, optimizer: str, stage: str) -> dict[tuple[float, int], float]:
@@ -242,7 +124,8 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def check(rows: list[Row]) -> dict[str, bool]:
     """Differences of final losses by their 95% intervals, paired by seed."""
     ahead = {(task, name): interval(differences(rows, task, name, "AdamW")) for task in TASKS for name in OPTIMIZERS}
-    between = [interval(differences(rows, task, "Muon", "torch Muon")) for task in TASKS]
+    between = interval(differences(rows, TEXT, "Muon", "torch Muon"))
+    margin = ALIKE * abs(statistics.fmean(differences(rows, TEXT, "Muon", "AdamW")))
     return {
         "every optimizer's best rate is inside the range it had to try, on both tasks": all(
             _inside(rows, task, name) for task in TASKS for name in OPTIMIZERS
@@ -251,8 +134,8 @@ def check(rows: list[Row]) -> dict[str, bool]:
             ahead[TEXT, "Muon"][1] < 0
         ),
         "torch's Muon does so too": ahead[TEXT, "torch Muon"][1] < 0,
-        "the two Muons are not told apart: the interval of their difference has zero in it, on both tasks": all(
-            low <= 0 <= high for low, high in between
+        "there the two Muons end alike: the interval of their difference is within a fifth of AdamW's distance": (
+            -margin <= between[0] and between[1] <= margin
         ),
         "on the MLP Muon is not shown to beat AdamW: the interval of the difference reaches above zero": (
             ahead[DIGITS, "Muon"][1] >= 0

@@ -31,6 +31,7 @@ class LocalEngine:
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
         self._dead: list[_Worker] = []
+        self._lock = threading.Lock()  # jobs end in threads of their pools
 
     def submit(self, work: Work, job: str) -> "Future[str]":
         self._bury()
@@ -46,7 +47,9 @@ class LocalEngine:
 
     def close(self, *, at_once: bool) -> None:
         """Wait for the workers to leave, or send them away."""
-        for worker in (*self._idle, *self._busy):
+        with self._lock:
+            workers = (*self._idle, *self._busy)
+        for worker in workers:
             worker.close(at_once=at_once)
         self._bury()
 
@@ -56,9 +59,10 @@ class LocalEngine:
             self._dead.pop().close(at_once=True)
 
     def _release(self, worker: "_Worker", done: "Future[str]") -> None:
-        self._busy.discard(worker)
         lost = done.cancelled() or done.exception() is not None
-        (self._dead if lost else self._idle).append(worker)
+        with self._lock:
+            self._busy.discard(worker)
+            (self._dead if lost else self._idle).append(worker)
 
 
 class _Worker:

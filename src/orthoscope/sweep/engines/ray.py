@@ -1,6 +1,7 @@
 """Ray: a cluster that is already there."""
 
 from concurrent.futures import Future
+from typing import Any
 
 from orthoscope.sweep.engines.engine import Work, required
 
@@ -20,10 +21,13 @@ class RayEngine:
         self._joined = not self._ray.is_initialized()
         if self._joined:
             self._ray.init(address=scheduler, log_to_driver=False)
+        self._remote: dict[Work, Any] = {}
 
     def submit(self, work: Work, job: str) -> "Future[str]":
-        # The sweep counts how often a run killed its worker, so Ray does not try again by itself.
-        future: Future[str] = self._ray.remote(max_retries=0)(work).remote(job).future()
+        if work not in self._remote:  # once, since Ray sends a function to the cluster each time it is made remote
+            # The sweep counts how often a run killed its worker, so Ray does not try again by itself.
+            self._remote[work] = self._ray.remote(max_retries=0)(work)
+        future: Future[str] = self._remote[work].remote(job).future()
         return future
 
     def close(self, *, at_once: bool) -> None:

@@ -1,5 +1,6 @@
 """Slurm, by submitit: every run is a job of the queue."""
 
+import os
 import threading
 import time
 from concurrent.futures import Future
@@ -16,13 +17,13 @@ class SubmititEngine:
     """Jobs of a queue; `parameters` are those of `submitit.AutoExecutor.update_parameters`.
 
     Jobs that are queued stay so when the driver is killed, and store what they do; a sweep called again waits for those
-    that have begun.
+    that have begun. `cluster="local"` starts processes of this machine, as many at a time as it has cores: there is no
+    queue that would make them wait.
     """
 
-    slots: int | None = None
-
     def __init__(self, folder: Path, cluster: str | None = "slurm", **parameters: Any) -> None:
-        submitit = required("submitit", "slurm", "submitit")
+        submitit = required("submitit", "slurm", "'orthoscope[cluster]'")
+        self.slots: int | None = os.cpu_count() or 1 if cluster == "local" else None
         self._executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
         self._executor.update_parameters(**parameters)
         self._jobs: dict[Future[str], Any] = {}
@@ -47,7 +48,7 @@ class SubmititEngine:
     def _watch(self) -> None:
         while not self._closed.is_set():
             with self._lock:
-                done = [(future, job) for future, job in self._jobs.items() if job.done()]
+                done = [(future, job) for future, job in self._jobs.items() if _is_done(job)]
                 for future, _ in done:
                     del self._jobs[future]
             for future, job in done:
@@ -56,3 +57,10 @@ class SubmititEngine:
                 except Exception as error:  # whatever the queue did to the job
                     future.set_exception(error)
             time.sleep(PERIOD)
+
+
+def _is_done(job: Any) -> bool:
+    try:
+        return bool(job.done())
+    except Exception:  # its result says why
+        return True
