@@ -100,7 +100,9 @@ def _chosen(model: nn.Module, keep: Collection[str] | None) -> list[tuple[str, W
         raise ValueError(f"there is no weight layer {unknown[0]!r} to keep: choose of {', '.join(names)}")
     chosen = [(name, layer) for name, layer in layers if name not in keep]
     if not chosen:
-        raise ValueError("no weight layer is left to make: a network has hidden layers from depth 3, or give keep=()")
+        raise ValueError(
+            "no weight layer is left to make: a network has hidden layers from depth 3 on, or give keep=()"
+        )
     for name, layer in chosen:
         if is_sharded(layer.weight):
             raise ValueError(
