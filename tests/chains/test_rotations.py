@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from orthoscope.chains.rotations import _reflections, reflected_at_once, reflected_one_by_one, rotated
+from orthoscope.chains.rotations import (
+    Reflections,
+    _reflections,
+    folded_shape,
+    reflected_at_once,
+    reflected_one_by_one,
+    rotated,
+)
 
 
 def normal(*shape: int) -> torch.Tensor:
@@ -12,17 +19,42 @@ def normal(*shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize(("samples", "rank", "units"), [(3, 3, 9), (5, 5, 5), (8, 4, 6), (2, 1, 1), (40, 40, 40)])
 def test_rotated_rows_keep_their_angles_either_way(samples: int, rank: int, units: int) -> None:
-    rows, numbers = normal(6, samples, rank), normal(6, rank, units)
-    turned = rotated(rows, numbers)
+    rows = normal(6, samples, rank)
+    turned = rotated(rows, normal(6, *folded_shape(rank, units)))
+    assert turned.shape == (6, samples, units)
     torch.testing.assert_close(turned @ turned.mT, rows @ rows.mT, rtol=0, atol=1e-12)
-    padded, reflections = normal(6, samples, units), _reflections(numbers)
+    padded, reflections = normal(6, samples, units), _reflections(normal(6, rank, units).triu())
     one_by_one, at_once = reflected_one_by_one(padded, reflections), reflected_at_once(padded, reflections)
     torch.testing.assert_close(one_by_one, at_once, rtol=0, atol=1e-12)
 
 
 def test_a_rotation_is_the_frame_of_the_columns_that_it_is_made_of() -> None:
     """The first column of Q is that of the Gaussian matrix, of length one: the sign is that of QR with R_11 > 0."""
-    numbers = normal(4, 3, 7)
+    numbers = normal(4, *folded_shape(3, 7))
     frame = rotated(torch.eye(3, dtype=torch.float64).expand(4, 3, 3), numbers).mT
-    first = numbers[:, 0] / numbers[:, 0].norm(dim=-1, keepdim=True)
+    first = numbers[:, 0, -7:] / numbers[:, 0, -7:].norm(dim=-1, keepdim=True)
     torch.testing.assert_close(frame[..., 0], first, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("rank", "units"), [(1, 1), (1, 4), (2, 2), (3, 3), (4, 7), (5, 7), (6, 6)])
+def test_every_number_is_in_one_reflection_and_no_two_reflections_share_one(
+    rank: int, units: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[torch.Tensor] = []
+
+    def spied(vectors: torch.Tensor) -> Reflections:
+        seen.append(vectors.clone())
+        return _reflections(vectors)
+
+    monkeypatch.setattr("orthoscope.chains.rotations._reflections", spied)
+    rows, columns = folded_shape(rank, units)
+    numbers = torch.arange(1.0, 1 + rows * columns, dtype=torch.float64).view(1, rows, columns)
+    rotated(torch.eye(rank, dtype=torch.float64).unsqueeze(0), numbers)
+    (triangle,) = seen
+    entries = [float(x) for i in range(rank) for x in triangle[0, i, i:]]
+    assert triangle.shape == (1, rank, units)
+    assert torch.equal(triangle, triangle.triu())
+    assert len(set(entries)) == len(entries) == rank * units - rank * (rank - 1) // 2
+    assert set(entries) <= set(numbers.flatten().tolist())
+    # Of an odd number of reflections the middle one has no partner, and half a row is left over.
+    assert rank % 2 or len(entries) == numbers.numel()

@@ -15,8 +15,13 @@ class Reflections(NamedTuple):
     signs: Float[Tensor, "seeds rank"]
 
 
+def folded_shape(rank: int, units: int) -> tuple[int, int]:
+    """The normals that `rotated` needs for `(units, rank)`: reflection i has units - i of them, and two share a row."""
+    return (rank + 1) // 2, 2 * units - rank + 1
+
+
 def rotated(
-    rows: Float[Tensor, "seeds samples rank"], numbers: Float[Tensor, "seeds rank units"]
+    rows: Float[Tensor, "seeds samples rank"], numbers: Float[Tensor, "seeds half both"]
 ) -> Float[Tensor, "seeds samples units"]:
     r"""$XQ^\top$ for $Q$ uniform among the matrices `(units, rank)` with orthonormal columns.
 
@@ -27,18 +32,28 @@ def rotated(
     $$ Q = H_1\cdots H_r\,E\operatorname{diag}(-s), \qquad (XQ^\top)^\top = H_1\cdots H_r B, \quad
        B = E\operatorname{diag}(-s)X^\top, $$
 
-    as accurate as QR for every draw. Only the upper triangle of `numbers` is used.
+    as accurate as QR for every draw. `numbers` are as many as the $x_i$ have entries, in the shape of `folded_shape`.
     """
-    rank, units = numbers.shape[-2:]
-    reflections = _reflections(numbers)
+    rank = rows.shape[-1]
+    triangle = _unfolded(numbers, rank)
+    units = triangle.shape[-1]
+    reflections = _reflections(triangle)
     turned = torch.nn.functional.pad(rows * reflections.signs.unsqueeze(-2), (0, units - rank))
     # LAPACK takes the matrices of a stack one by one, which only a CPU likes; there it is the faster of the two.
     reflect = reflected_one_by_one if rows.device.type == "cpu" else reflected_at_once
     return reflect(turned, reflections)
 
 
-def _reflections(numbers: Float[Tensor, "seeds rank units"]) -> Reflections:
-    vectors = numbers.triu()
+def _unfolded(numbers: Float[Tensor, "seeds half both"], rank: int) -> Float[Tensor, "seeds rank units"]:
+    """The triangle of all x_i: the last numbers of a row are those of one from the top, the first of one from below."""
+    units = (numbers.shape[-1] + rank - 1) // 2
+    above = numbers[..., -units:].triu()
+    below = numbers[..., : rank // 2, :units].tril(units - rank).flip(-2, -1)
+    return torch.cat([above, below], dim=-2)
+
+
+def _reflections(vectors: Float[Tensor, "seeds rank units"]) -> Reflections:
+    """From the upper triangle of the $x_i$, which is overwritten."""
     diagonal = vectors.diagonal(dim1=-2, dim2=-1)
     signs = torch.where(diagonal < 0, 1.0, -1.0)
     norms = torch.linalg.vector_norm(vectors, dim=-1)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.draws import drawn, normals, uniforms
-from orthoscope.chains.rotations import rotated
+from orthoscope.chains.rotations import folded_shape, rotated
 from orthoscope.linalg import sample_frame
 
 Batches = Float[Tensor, "seeds samples units"]
@@ -32,7 +32,7 @@ def shape_in_law(chain: Chain, samples: int, fan_in: int) -> tuple[int, int]:
     if chain.init == "gaussian":
         return rank, chain.width
     if chain.init == "orthogonal":
-        return rank, max(chain.width, fan_in)
+        return folded_shape(rank, max(chain.width, fan_in))
     return chain.width, fan_in
 
 
@@ -82,5 +82,5 @@ def drawn_weights(chain: Chain, sources: Sequence[torch.Generator], fan_in: int,
             yield numbers.div_(math.sqrt(fan_in))
     else:
         identity = torch.eye(fan_in, dtype=torch.float64, device=sources[0].device).expand(len(sources), -1, -1)
-        for numbers in normals(sources, (fan_in, max(out, fan_in)), layers):
+        for numbers in normals(sources, folded_shape(fan_in, max(out, fan_in)), layers):
             yield rotated(identity, numbers)[..., :out].mT
