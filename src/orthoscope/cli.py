@@ -292,21 +292,26 @@ def reproduce(
     output
         Folder of the results; finished runs are kept there too, so that the same command goes on after a crash.
     page
-        Write the page of saved results here, in Markdown, and run nothing.
+        Write the page of saved results here, in Markdown, judge and draw their tables anew, and run nothing.
     """
     from orthoscope.papers.command import run_named, show_list, write_page
 
     if quick and full:
         raise ValueError("--quick and --full are two settings: give one of them")
-    _refuse_unwritable(None, json)
+    _refuse_unwritable(None, json, page)
     if page is not None:
-        if names:
-            raise ValueError("--page writes what is saved and runs nothing: give no names with it")
+        if names or quick or full:
+            raise ValueError(
+                "--page writes what is saved of the default setting and runs nothing: give no names or setting with it"
+            )
+        if not output.is_dir():
+            raise ValueError(f"there are no results to write a page of: {str(output)!r} is no folder")
         return write_page(page, output)
     if not names:
         if json is not None:
             raise ValueError("--json holds what was found: name experiments with it, or all")
         return show_list(output, workers)
+    _refuse_closed(output)
     return run_named(
         names, "quick" if quick else "full" if full else "default", output, json, engine, workers, scheduler
     )
@@ -324,9 +329,9 @@ def _show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
         console.print(report.terminal(documents[0]))
 
 
-def _refuse_unwritable(html: Path | None, json: str | None) -> None:
+def _refuse_unwritable(html: Path | None, json: str | None, markdown: Path | None = None) -> None:
     """Say now, not after minutes of work, that an output cannot be written."""
-    for path, suffix in ((html, ".html"), (json if json != "-" else None, ".json")):
+    for path, suffix in ((html, ".html"), (json if json != "-" else None, ".json"), (markdown, ".md")):
         if path is None:
             continue
         if Path(path).suffix != suffix:
@@ -335,6 +340,13 @@ def _refuse_unwritable(html: Path | None, json: str | None) -> None:
             raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
         if not os.access(Path(path).absolute().parent, os.W_OK):
             raise ValueError(f"{str(path)!r} cannot be written: its folder is missing or closed to you")
+
+
+def _refuse_closed(folder: Path) -> None:
+    """The same of a folder that need not be there yet."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise ValueError(f"{str(folder)!r} cannot hold results: {str(there)!r} is no folder, or closed to you")
 
 
 def _write(documents: list[dict[str, Any]], html: Path | None, json: str | None) -> None:
@@ -428,7 +440,7 @@ def main() -> None:
         code = _complain(" ".join(str(error).split()) + " (see orthoscope --help)")
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except (ValueError, OSError, RuntimeError) as error:
+    except (ValueError, OSError, RuntimeError, ModuleNotFoundError) as error:
         if "--traceback" in sys.argv:
             raise
         code = _complain(str(error))

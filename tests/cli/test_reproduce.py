@@ -20,7 +20,7 @@ from orthoscope.papers.catalog import catalog
 from orthoscope.papers.results import read_meta
 
 FAST = "daneshmand2021/figure_2a"
-SLOWER = "lu2024/low_rank_update"
+SLOWER = "lu2024/low_rank_update"  # two runs, one a learning rate
 
 
 def test_the_list_has_every_experiment_with_its_claim_and_time(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_run_that_fails_is_named_and_takes_no_other_with_it(
     assert states[SLOWER] == "error"
     assert states[FAST] != "error"
     (failed,) = (found for found in document["experiments"] if found["state"] == "error")
-    assert failed["error"].startswith("1 of 1 runs failed, the first: ")
+    assert failed["error"].startswith("2 of 2 runs failed, the first: ")
     shown = capsys.readouterr().out
     assert shown.startswith("ERROR")
     assert "1 did not run to their end" in shown
@@ -109,7 +109,11 @@ def test_a_run_that_fails_is_named_and_takes_no_other_with_it(
         ),
         (["figure_2a"], {}, r"did you mean daneshmand2021/figure_2a\?"),
         ([FAST], {"quick": True, "full": True}, r"--quick and --full are two settings"),
-        ([FAST], {"page": Path("page.md")}, r"--page writes what is saved and runs nothing"),
+        ([FAST], {"page": Path("page.md")}, r"--page writes what is saved of the default setting and runs nothing"),
+        ([], {"page": Path("page.md"), "quick": True}, r"give no names or setting with it"),
+        ([], {"page": Path("page.md")}, r"there are no results to write a page of: 'results' is no folder"),
+        ([], {"page": Path("nowhere/page.md")}, r"'nowhere/page.md' cannot be written"),
+        ([FAST], {"output": Path("file/results")}, r"'file/results' cannot hold results: '.*file' is no folder"),
         ([], {"json": "-"}, r"--json holds what was found: name experiments"),
         ([FAST], {"json": "evidence.txt"}, r"does not end in .json"),
         ([FAST], {"engine": "mpi"}, r"engine='mpi' is none of local, dask"),
@@ -119,15 +123,34 @@ def test_mistakes_are_one_sentence(
     arguments: list[str], options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("file").touch()
     with pytest.raises(ValueError, match=words):
         reproduce(*arguments, **options)
+
+
+def test_an_engine_that_is_not_installed_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "ray.py").write_text("raise ModuleNotFoundError('ray')")
+    shown = orthoscope(
+        *("reproduce", FAST, "--quick", "--engine", "ray", "--scheduler", "auto"),
+        cwd=tmp_path,
+        PYTHONPATH=str(tmp_path),
+    )
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr.startswith("orthoscope: engine='ray' needs ray, which is not installed here: pip install ray")
+    assert shown.stderr.count("\n") == 1
 
 
 def test_the_page_is_written_from_saved_results_alone(tmp_path: Path) -> None:
     code, _ = run(tmp_path, FAST, quick=True)
     assert code == 0
     os.rename(tmp_path / "results" / "quick", tmp_path / "kept")
+    folder = tmp_path / "kept" / FAST
+    before = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    # As code of yesterday would have drawn and judged the same table.
+    (folder / "figure.svg").write_text("<svg/>")
+    (folder / "meta.json").write_text(json.dumps({**json.loads(before["meta.json"]), "checks": {"old": False}}))
     assert reproduce(page=tmp_path / "page.md", output=tmp_path / "kept") == 0
+    assert {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()} == before
     page = (tmp_path / "page.md").read_text()
     assert page.startswith("# Results")
     assert f"### {FAST}" in page
@@ -157,7 +180,7 @@ def test_after_its_driver_is_killed_the_same_command_goes_on(tmp_path: Path) -> 
     assert kept, "one run was finished"
     shown = orthoscope(*arguments, "--json", "-", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    assert f"runs done: {2 - len(kept)}, finished before: {len(kept)}" in shown.stderr
+    assert f"runs done: {3 - len(kept)}, finished before: {len(kept)}" in shown.stderr
     assert {path: path.stat().st_mtime_ns for path in kept} == kept, "nothing finished is run again"
     document = json.loads(shown.stdout)  # nothing but the document
     jsonschema.validate(document, report.schema())

@@ -12,11 +12,13 @@ from orthoscope.papers.command import results_page
 from orthoscope.papers.configs import parsed
 from orthoscope.papers.evidence import Verdict
 from orthoscope.papers.experiments import cells_of, config_of, joined, load, run_cell
+from orthoscope.papers.reproduction import planned
 from orthoscope.papers.results import plain, read_meta, read_table, rows_of, seeds_of, table_of
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 ENTRIES = catalog()
+SHARED = "joudaki2024/figure_c_8"
 SAVED = [entry for entry in ENTRIES if (folder_of(entry.name, "default", RESULTS) / "meta.json").is_file()]
 experiments = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 saved_experiments = pytest.mark.parametrize("entry", SAVED, ids=lambda entry: entry.name)
@@ -66,6 +68,26 @@ def test_cells_joined_in_order_are_the_whole(name: str) -> None:
     assert len(cells) > 1
     tables = [run_cell({"experiment": name, "config": plain(cell)})["table"] for cell in cells]
     assert rows_of(joined(tables), module.Row) == module.run(config)
+
+
+def test_figures_of_the_same_trainings_are_one_run() -> None:
+    plans = [planned(entry, "default") for entry in ENTRIES if entry.name in ("joudaki2024/figure_6_4", SHARED)]
+    assert len(plans) == 2
+    assert plans[0].cells == plans[1].cells
+
+
+@experiments
+def test_a_module_that_others_run_by_has_what_a_run_needs(entry: Entry) -> None:
+    module = load(entry.name)
+    runner = load(getattr(module, "RUNNER", entry.name))
+    assert issubclass(module.Config, runner.Config)
+    assert (module.run, module.Row) == (runner.run, runner.Row)
+
+
+def test_a_run_that_was_planned_with_other_code_is_refused() -> None:
+    module = load("lu2024/low_rank_update")
+    with pytest.raises(ValueError, match=r"code of lu2024/low_rank_update changed after .*: run the command again"):
+        run_cell({"experiment": "lu2024/low_rank_update", "config": plain(module.QUICK), "code": "0"})
 
 
 def test_tables_of_other_columns_are_not_joined() -> None:

@@ -68,7 +68,10 @@ def run_named(
 
 
 def write_page(page: Path, results: Path) -> int:
-    """The page of results, from the tables that are saved."""
+    """The page of results, from the tables that are saved; their figures and checks are made anew with it."""
+    from orthoscope.papers.summary import redraw_saved
+
+    redraw_saved(results)
     replace(page, results_page(results))
     print(f"wrote {page}", file=sys.stderr)
     return 0

@@ -6,12 +6,16 @@ from importlib import import_module
 from typing import Any
 
 from orthoscope.papers.catalog import Setting
+from orthoscope.papers.code_version import code_version
 from orthoscope.papers.configs import parsed
 from orthoscope.papers.results import table_of
 
 
 def load(name: str) -> Any:
-    """The module of an experiment, with CLAIM, KIND, Config, QUICK, Row, run, check, compare and plot."""
+    """The module of an experiment, with CLAIM, KIND, Config, QUICK, Row, run, check, compare and plot.
+
+    Or of a RUNNER, which several figures of the same runs name: Config, Row and run.
+    """
     return import_module(f"orthoscope.papers.{name.replace('/', '.')}")
 
 
@@ -33,6 +37,10 @@ def run_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
     The table is text because that is what is saved: rows are never rounded, renamed or reordered on the way.
     """
     experiment = load(cell["experiment"])
+    # The source may have changed since the driver planned: its rows would be stored as those of other code.
+    now = code_version(cell["experiment"])
+    if cell.get("code", now) != now:
+        raise ValueError(f"the code of {cell['experiment']} changed after this run was planned: run the command again")
     config = parsed(experiment.Config, cell["config"], cell["experiment"])
     began = time.perf_counter()  # after the imports, which only the first run of a worker has to wait for
     rows = experiment.run(config)

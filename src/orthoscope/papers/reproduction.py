@@ -66,8 +66,11 @@ def reproduce(entries: Sequence[Entry], setting: Setting, output: Path, **option
 
 def planned(entry: Entry, setting: Setting) -> Plan:
     experiment = load(entry.name)
-    config, code = config_of(experiment, setting), code_version(entry.name)
-    cells = [{"experiment": entry.name, "config": plain(cell), "code": code} for cell in cells_of(experiment, config)]
+    config = config_of(experiment, setting)
+    # Figures of the same trainings name one module that runs them, so that equal cells are one run.
+    runner = getattr(experiment, "RUNNER", entry.name)
+    code = code_version(runner)
+    cells = [{"experiment": runner, "config": plain(cell), "code": code} for cell in cells_of(experiment, config)]
     return Plan(entry, experiment, config, cells)
 
 

@@ -51,6 +51,13 @@ def save(
     return rows
 
 
+def redraw(folder: Path, experiment: Any) -> None:
+    """Judge and draw a saved table anew, after `check` or `plot` changed; what the run was stays as it is written."""
+    rows, meta = read_table(folder, experiment.Row), read_meta(folder)
+    replace(folder / FIGURE, experiment.plot(rows))
+    replace(folder / META, json.dumps({**meta, "checks": experiment.check(rows)}, indent=2) + "\n")
+
+
 def read_table(folder: Path, row: type[Row]) -> list[Row]:
     """The rows of a saved table; ValueError if it is not the one that `meta.json` describes."""
     table = (folder / TABLE).read_text(encoding="utf-8")

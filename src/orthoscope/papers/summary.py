@@ -8,7 +8,7 @@ from orthoscope.diagnosis.document import environment, finite
 from orthoscope.papers.catalog import Entry, Setting, catalog, folder_of
 from orthoscope.papers.evidence import Evidence
 from orthoscope.papers.experiments import load
-from orthoscope.papers.results import META, read_meta, read_table
+from orthoscope.papers.results import META, read_meta, read_table, redraw
 
 SCHEMA = "orthoscope.evidence/1"
 
@@ -46,13 +46,22 @@ def not_found(entry: Entry, error: str) -> dict[str, Any]:
 def saved(root: Path, setting: Setting = "default") -> dict[str, Any]:
     """The same of all experiments that have results under `root`, from their tables as they are."""
     experiments = []
-    for entry in catalog():
-        folder = folder_of(entry.name, setting, root)
-        if (folder / META).is_file():
-            experiment, meta = load(entry.name), read_meta(folder)
-            rows = read_table(folder, experiment.Row)
-            experiments.append(found(entry, experiment, rows, seeds=len(meta["seeds"]), seconds=meta["seconds"]))
+    for entry, folder in _folders(root, setting):
+        experiment, meta = load(entry.name), read_meta(folder)
+        rows = read_table(folder, experiment.Row)
+        experiments.append(found(entry, experiment, rows, seeds=len(meta["seeds"]), seconds=meta["seconds"]))
     return evidence_document(setting, experiments)
+
+
+def redraw_saved(root: Path, setting: Setting = "default") -> None:
+    """Figures and checks of all saved results, anew from their tables."""
+    for entry, folder in _folders(root, setting):
+        redraw(folder, load(entry.name))
+
+
+def _folders(root: Path, setting: Setting) -> list[tuple[Entry, Path]]:
+    places = [(entry, folder_of(entry.name, setting, root)) for entry in catalog()]
+    return [(entry, folder) for entry, folder in places if (folder / META).is_file()]
 
 
 def _described(entry: Entry) -> dict[str, str]:

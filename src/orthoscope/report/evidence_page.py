@@ -16,7 +16,8 @@ Written by `orthoscope reproduce --page docs/results.md` from the tables in [res
 A verdict is *agrees* where the printed number is within our interval or the stated trend is seen, *differs* where it is
 not, with the reason, and *corrected* where the paper's statement is false: then the reason says what holds instead, and
 `orthoscope errata` has the counterexample. Intervals are of two standard errors over seeds unless the reason says
-otherwise. A dash in the paper's column is a picture or a trend without a number.
+otherwise; of few seeds they cover less than 95 %: 86 % of 4, 82 % of 3, 70 % of 2, and one seed has none. A dash in the
+paper's column is a picture or a trend without a number.
 """
 
 
@@ -32,18 +33,21 @@ def evidence_page(document: Document, papers: Mapping[str, str]) -> str:
 
 def _experiment(one: Row) -> str:
     holding = sum(check["holds"] for check in one["checks"])
-    seeds = f"{one['seeds']} seeds" if one["seeds"] else "nothing random"
+    seeds = f"{one['seeds']} seed{'s' if one['seeds'] > 1 else ''}" if one["seeds"] else "nothing random"
     facts = f"{one['kind']}, {seeds}, {one['rows']} rows, {span(one['seconds'], True)} of one core"
     figure = f"../results/{one['name']}"
     return "\n".join(
         [
             f"### {one['name']}\n",
-            one["claim"] + "\n",
+            _text(one["claim"]) + "\n",
             *_comparisons(one["evidence"]),
             f"![{one['name']}]({figure}/figure.svg)\n",
             f"{facts}: [table]({figure}/table.csv), [meta]({figure}/meta.json). "
             f"{holding} of {len(one['checks'])} checks hold:\n",
-            *(f"- {'holds' if check['holds'] else '**fails**'}: {check['statement']}" for check in one["checks"]),
+            *(
+                f"- {'holds' if check['holds'] else '**fails**'}: {_text(check['statement'])}"
+                for check in one["checks"]
+            ),
             "",
         ]
     )
@@ -53,5 +57,12 @@ def _comparisons(evidence: Sequence[Row]) -> list[str]:
     lines = ["| quantity | paper | ours | verdict | why |", "|---|---|---|---|---|"]
     for row in evidence:
         cells = (row["quantity"], printed(row), ours(row), row["verdict"], row["why"])
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append("| " + " | ".join(_text(cell) for cell in cells) + " |")
     return [*lines, ""]
+
+
+def _text(words: str) -> str:
+    """As it is, on one line: Markdown has a meaning for bars in a table, asterisks, and what looks like a tag."""
+    for sign in "\\|*<":
+        words = words.replace(sign, "\\" + sign)
+    return " ".join(words.split())

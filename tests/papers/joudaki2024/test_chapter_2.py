@@ -18,9 +18,23 @@ def test_the_quick_run_shows_the_claim(rows: list[Row]) -> None:
     assert figure_2_3.plot(rows).startswith("<svg")
 
 
-def test_the_square_is_reproduced_and_the_curve_of_the_thesis_is_not(rows: list[Row]) -> None:
-    exponent, needed = figure_2_3.compare(rows)
-    assert (exponent.verdict, needed.verdict) == ("agrees", "differs")
+def test_the_square_is_reproduced_and_told_from_the_first_power_and_the_cube(rows: list[Row]) -> None:
+    (exponent,) = figure_2_3.compare(rows)
+    assert exponent.verdict == "agrees"
+    for power in (1, 3):
+        other = [row._replace(of_layers=row.of_input * (row.width >= 12 * (row.batch / 6) ** power)) for row in rows]
+        assert figure_2_3.compare(other)[0].verdict == "differs"
+
+
+def test_the_curve_of_the_thesis_is_compared_only_where_it_is_drawn() -> None:
+    table = [
+        Row(batch, width, 0, 1.0, float(width >= needed))
+        for batch, needed in {24: 512, 38: 64, 48: 512}.items()
+        for width in (32, 64, 128, 256, 512)
+    ]
+    _, *needed = figure_2_3.compare(table)
+    assert [each.printed for each in needed] == pytest.approx([10**1.8, 20**1.8])
+    assert [each.verdict for each in needed] == ["agrees", "differs"]
 
 
 def test_the_checks_fail_where_independence_is_never_or_always_lost(rows: list[Row]) -> None:

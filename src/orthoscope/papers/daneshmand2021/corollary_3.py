@@ -140,7 +140,6 @@ def check(rows: list[Row]) -> dict[str, bool]:
             each.distance <= each.corrected for table in tables.values() for each in table
         ),
         "the printed one fails at infinite width": any(each.distance > each.printed for each in tables[ENORMOUS]),
-        "the radius of the corollary falls as width^(-1/4)": abs(radius_slope(rows) + 0.25) < 1e-6,
         "the distance itself falls as width^(-1/2), within 0.04": abs(statistics.fmean(slopes(rows)) + 0.5) < NEAR,
         "in the widest network it is that of theory, within a tenth": (
             abs(math.sqrt(statistics.fmean(late)) / theory - 1) < 0.1

@@ -134,7 +134,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
                 mean - error,
                 mean + error,
                 "agrees" if abs(read - mean) <= error else "differs",
-                "the interval is that of a mean of 20 runs",
+                f"the interval has the error of a mean of 20 runs and that of reading, {READING}, in it",
             )
         )
     return evidence

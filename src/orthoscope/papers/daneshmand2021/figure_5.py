@@ -159,7 +159,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
         mean, low, high = interval(at(rows, "mlp", norm, last))
         agrees = low - READING <= printed <= high + READING
         name = f"V at layer {last}, fully connected, {'with' if norm == 'batch' else 'without'} batch norm"
-        why = "read off a picture, to 0.01" if agrees else "another width, depth, batch or data set than printed"
+        why = f"read off a picture, to {READING}, which is in the interval"
         verdict: Verdict = "agrees" if agrees else "differs"
         evidence.append(Evidence(name, printed, mean, low - READING, high + READING, verdict, why))
     for norm in NORMS:

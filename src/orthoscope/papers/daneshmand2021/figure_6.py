@@ -132,7 +132,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
     mean = {(row.activation, row.width): statistics.fmean(level(rows, row.activation, row.width)) for row in rows}
     odd = {name: interval([r.overlap for r in rows if r.activation == name], errors=4.0) for name in ODD}
     return {
-        "the deviation falls as the root of the width: slope near -1/2, for every activation": all(
+        "slope near -1/2 for every activation, for positive ones between the two largest widths": all(
             follows_the_law(rows, name) for name in (*ALIKE, *POSITIVE)
         ),
         "ReLU, tanh and sin are alike, within a fifth at every width": all(
@@ -142,7 +142,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
         "but sigmoid has less than half of tanh, at every width": all(
             2 * mean["sigmoid", width] < mean["tanh", width] for width in widths
         ),
-        "and so does what the notebook calls sigmoid, less than two thirds in the widest": (
+        "what the notebook calls sigmoid has less than two thirds in the widest": (
             1.5 * mean[RAISED.name, widths[-1]] < mean["tanh", widths[-1]]
         ),
         "samples of odd activations are orthogonal on average, within four standard errors": all(
@@ -172,7 +172,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
         ours, low, high = interval([first / second for first, second in pairs])
         evidence.append(
             Evidence(
-                f"L(Q) of {name} over that of tanh, width {widest}",
+                f"L(Q) of {name} over that of tanh, width {widest}; alike in the picture",
                 1.0,
                 ours,
                 low,

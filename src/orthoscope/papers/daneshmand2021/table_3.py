@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from orthoscope.models import alexnet_like
 from orthoscope.papers.daneshmand2021.averages import averaged
 from orthoscope.papers.drawing import Panel, figure
-from orthoscope.papers.evidence import Evidence
+from orthoscope.papers.evidence import Evidence, Verdict
 
 CLAIM = (
     "Two networks with 20 and 80 convolutions of kernel 3 and three linear layers, from 1024 numbers; for that the "
@@ -127,9 +127,10 @@ def compare(rows: list[Row]) -> list[Evidence]:
         name = f"convolutions of the network with {depth} layers"
         evidence.append(Evidence(name, float(depth), count, count, count, "agrees" if same else "differs"))
     found = float(features(rows, rows[0].depth, 0))
+    verdict: Verdict = "agrees" if found == PRINTED_FEATURES else "corrected"
     why = "the table leaves out the stride 2 of the first convolution, with which it is 1024"
     name = "numbers that reach the first linear layer, by the layers as printed"
-    return [*evidence, Evidence(name, float(PRINTED_FEATURES), found, found, found, "corrected", why)]
+    return [*evidence, Evidence(name, float(PRINTED_FEATURES), found, found, found, verdict, why)]
 
 
 def plot(rows: list[Row]) -> str:

@@ -18,7 +18,7 @@ from torch import Tensor
 from orthoscope.linalg import haar
 from orthoscope.metrics import isometry
 from orthoscope.papers.drawing import Panel, figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, Verdict, interval
 from orthoscope.papers.joudaki2024.seed_series import predicted_series, seed_series
 from orthoscope.theory import gram_isometry
 
@@ -114,10 +114,14 @@ def compare(rows: list[Row]) -> list[Evidence]:
     why = (
         "Definition 4.1 divides by the mean of the squared lengths, the text by their sum; the maximum is where it was"
     )
-    found = [Evidence("largest ratio, two vectors", text_ratio(1.0, 90), mean, low, high, "corrected", why)]
+    printed = text_ratio(1.0, 90)
+    verdict: Verdict = "agrees" if abs(mean - printed) < ROUNDING else "corrected"
+    found = [Evidence("largest ratio, two vectors", printed, mean, low, high, verdict, why)]
     best = max(rows, key=lambda row: row.isometry)
     ends = interval(values(rows, best.vectors, best.length, best.degrees))
-    return [*found, Evidence("largest isometry (Lemma 4.2)", 1.0, *ends, "agrees")]
+    lemma: Verdict = "agrees" if abs(ends[0] - 1) < ROUNDING else "differs"
+    why = f"{best.vectors} vectors, the last {best.length:g} times as long, at {best.degrees} degrees"
+    return [*found, Evidence("largest isometry (Lemma 4.2)", 1.0, *ends, lemma, why)]
 
 
 def plot(rows: list[Row]) -> str:

@@ -102,9 +102,9 @@ def compare(rows: list[Row]) -> list[Evidence]:
         plain = interval(points[max(points)])
         for exponent in (max(points), min(points)):
             mean, low, high = interval(points[exponent])
-            falls = exponent == max(points) or mean < 0.5 * plain[0]
+            falls = low > 0 if exponent == max(points) else mean < 0.5 * plain[0]
             quantity = f"rate of the first layers, {name}, exponent {exponent:g}"
-            found.append(Evidence(quantity, None, mean, low, high, "agrees" if falls else "differs", "falls as shown"))
+            found.append(Evidence(quantity, None, mean, low, high, "agrees" if falls else "differs", "shown to fall"))
     return found
 
 

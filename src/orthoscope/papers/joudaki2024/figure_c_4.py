@@ -10,17 +10,19 @@ from dataclasses import dataclass
 
 from orthoscope.papers.drawing import figure
 from orthoscope.papers.evidence import Evidence, Verdict, interval
-from orthoscope.papers.joudaki2024.trained_orthogonality import Row, Setting, by_layer, cells, panel, run
+from orthoscope.papers.joudaki2024 import trained_orthogonality as trained
+from orthoscope.papers.joudaki2024.trained_orthogonality import Row, by_layer, cells, panel, run
 
-__all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
+__all__ = ["CLAIM", "FULL", "KIND", "QUICK", "RUNNER", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
 CLAIM = "During training gradients neither vanish nor explode, at any layer of any depth, with tanh and with sin."
 KIND = "training"
+RUNNER = "joudaki2024/trained_orthogonality"
 FACTOR = 30.0  # between the largest and the smallest gradient of a network: e per 24 layers in the deepest
 
 
 @dataclass(frozen=True)
-class Config(Setting):
+class Config(trained.Config):
     depths: tuple[int, ...] = (20, 80)
     activations: tuple[str, ...] = ("tanh", "sin")
     steps: int = 240

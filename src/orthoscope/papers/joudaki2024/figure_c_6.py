@@ -5,31 +5,23 @@ What is trained and what is measured: `training_accuracy`.
 
 from dataclasses import dataclass
 
-from orthoscope.papers.joudaki2024.training_accuracy import Row, Setting, cells, check, compare, plot, run
+from orthoscope.papers.joudaki2024 import training_accuracy
+from orthoscope.papers.joudaki2024.training_accuracy import Row, cells, check, compare, full, plot, quick, run
 
-__all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
+__all__ = ["CLAIM", "FULL", "KIND", "QUICK", "RUNNER", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
 CLAIM = (
     "On Fashion-MNIST, networks of orthogonal weights, batch norm and activations shaped toward the identity learn at "
     "any depth, almost alike, and the non-linear ones learn more than the identity."
 )
 KIND = "training"
+RUNNER = "joudaki2024/training_accuracy"
 
 
 @dataclass(frozen=True)
-class Config(Setting):
+class Config(training_accuracy.Config):
     data: str = "fashion-mnist"
 
 
-QUICK = Config(
-    data="digits",
-    depths=(5, 20),
-    width=48,
-    batch=50,
-    images=1000,
-    tested=300,
-    learning_rate=0.1,
-    steps=160,
-    seeds=(0,),
-)
-FULL = Config(depths=(100, 500, 1000), images=60000, tested=10000, learning_rate=0.001, steps=60000, seeds=(0,))
+QUICK = quick(Config)
+FULL = full(Config, "fashion-mnist")

@@ -6,31 +6,24 @@ accuracy is that of Figure 6.4.
 
 from dataclasses import dataclass
 
-from orthoscope.papers.joudaki2024.training_accuracy import Row, Setting, cells, check, compare, plot, run
+from orthoscope.papers.joudaki2024 import training_accuracy
+from orthoscope.papers.joudaki2024.training_accuracy import Row, cells, check, compare, full, plot, quick, run
 
-__all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
+__all__ = ["CLAIM", "FULL", "KIND", "QUICK", "RUNNER", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
 CLAIM = (
     "On CIFAR-10, networks of orthogonal weights, batch norm and activations shaped toward the identity learn at any "
-    "depth, almost alike, and the non-linear ones learn more than the identity, seen on training and other images."
+    "depth, almost alike; the non-linear ones fit the training images better than the identity, and whether they are "
+    "better on other images is not decided by so short a training."
 )
 KIND = "training"
+RUNNER = "joudaki2024/training_accuracy"
 
 
 @dataclass(frozen=True)
-class Config(Setting):
+class Config(training_accuracy.Config):
     data: str = "cifar10"
 
 
-QUICK = Config(
-    data="digits",
-    depths=(5, 20),
-    width=48,
-    batch=50,
-    images=1000,
-    tested=300,
-    learning_rate=0.1,
-    steps=160,
-    seeds=(0,),
-)
-FULL = Config(depths=(100, 500, 1000), images=50000, tested=10000, learning_rate=0.001, steps=50000, seeds=(0,))
+QUICK = quick(Config)
+FULL = full(Config, "cifar10")

@@ -103,15 +103,20 @@ def _plain(rows: Sequence[Row]) -> list[gradients.Row]:
 
 def compare(rows: list[Row]) -> list[Evidence]:
     """Gaps at the deepest layer and growths; the thesis shows pictures."""
-    deepest = max(row.depth for row in rows)
+    first, deepest = min(row.depth for row in rows), max(row.depth for row in rows)
+    shallow = {name: interval(gaps(rows, name)[first])[0] for name in ("identity", "tanh", "sin")}
     found = []
-    for name in ("identity", "tanh", "sin"):
+    for name in shallow:
         growth = late_growth(_plain(rows), name)
         explodes = growth[1] > 0.01
         verdict: Verdict = "agrees" if explodes != (name == "identity") else "differs"
-        found.append(Evidence(f"growth of log ‖∇W₁‖ a layer, {name}", None, *growth, verdict))
+        why = "above 0.01 with its interval is to explode"
+        found.append(Evidence(f"growth of log ‖∇W₁‖ a layer, {name}", None, *growth, verdict, why))
         gap = interval(gaps(rows, name)[deepest])
-        found.append(Evidence(f"isometry gap at depth {deepest}, {name}", None, *gap, verdict))
+        vanishes = gap[2] < 0.1 * shallow[name]
+        kept: Verdict = "agrees" if vanishes == (name == "identity") else "differs"
+        why = f"{shallow[name]:.2g} in the shallowest; to less than a tenth of it is to vanish"
+        found.append(Evidence(f"isometry gap at depth {deepest}, {name}", None, *gap, kept, why))
     return found
 
 

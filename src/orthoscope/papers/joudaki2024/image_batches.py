@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from orthoscope.data import Dataset, load
+from orthoscope.data import Dataset
+from orthoscope.papers.cifar100 import labelled
 
 Pixels = Float[Tensor, "samples pixels"]
 Labels = Int64[Tensor, " samples"]
@@ -15,7 +16,7 @@ Labels = Int64[Tensor, " samples"]
 @cache
 def dataset(data: str, split: str = "train") -> Dataset:
     """Read once: every seed of every network draws from it, and CIFAR-10 takes seconds to read."""
-    return load(data, split)
+    return labelled(data, split)
 
 
 def image_batch(data: str, samples: int, generator: torch.Generator, split: str = "train") -> tuple[Pixels, Labels]:

@@ -9,6 +9,7 @@ head the gradient is tangent to the orthogonal group, and a small step stays on 
 `symmetric` is the share $\|\operatorname{sym} A\|_F^2/\|A\|_F^2$, one half for a random matrix.
 """
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ RANDOM_SHARE = 0.5  # of the symmetric part, in a matrix without preference
 
 
 @dataclass(frozen=True)
-class Setting:
+class Config:
     """What a training needs; figures differ in depths and activations."""
 
     data: str = "cifar10"
@@ -65,7 +66,7 @@ def cells(config: Any) -> list[Any]:
     return [replace(config, depths=(d,), activations=(name,), seeds=(seed,)) for d, name, seed in each]
 
 
-def run(config: Setting) -> list[Row]:
+def run(config: Config) -> list[Row]:
     """Every depth, activation and seed."""
     rows = []
     for depth, activation, seed in product(config.depths, config.activations, config.seeds):
@@ -73,7 +74,7 @@ def run(config: Setting) -> list[Row]:
     return rows
 
 
-def _trained(config: Setting, depth: int, activation: str, seed: int) -> list[Row]:
+def _trained(config: Config, depth: int, activation: str, seed: int) -> list[Row]:
     generator = torch.Generator().manual_seed(seed)
     images, labels = image_batch(config.data, config.images, generator)
     network = shaped_network(
@@ -134,9 +135,10 @@ def by_layer(rows: Sequence[Row], name: str, step: int) -> dict[int, list[float]
 
 
 def stay_orthogonal(rows: Sequence[Row], depth: int) -> float:
-    """Mean over the middle layers of gap over movement: 1 if the movement had no preference, 0 on the group."""
+    """Mean gap over mean movement of the middle layers: 1 without preference, 0 on the group, nan if none moved."""
     chosen = middle(rows, depth)
-    return statistics.fmean(row.gap for row in chosen) / statistics.fmean(row.moved for row in chosen)
+    moved = statistics.fmean(row.moved for row in chosen)
+    return statistics.fmean(row.gap for row in chosen) / moved if moved else math.nan
 
 
 def panel(rows: Sequence[Row], name: str, title: str, what: str) -> Panel:

@@ -149,8 +149,9 @@ def compare(rows: list[Row]) -> list[Evidence]:
 
 
 def _best(rows: Sequence[Row], approach: str) -> str:
-    """The arm of an approach with the lowest final loss in the deep network."""
-    return min(of_approach(approach), key=lambda name: statistics.fmean(row.loss for row in final(rows, DEEP, name)))
+    """The arm of an approach that ended lowest when settings were chosen: not on the data by which it is compared."""
+    tried = [row for row in rows if (row.network, row.stage) == (DEEP, CHOICE)]
+    return min(of_approach(approach), key=lambda name: min(row.loss for row in tried if row.arm == name))
 
 
 def _smallest(rows: Sequence[Row], network: str, arm: str) -> list[float]:

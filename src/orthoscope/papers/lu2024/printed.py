@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from orthoscope.papers.cifar100 import CIFAR100
 from orthoscope.papers.evidence import Evidence, interval
-from orthoscope.papers.lu2024.images import PRINTED
 
 
 def cell(quantity: str, printed: float, values: Sequence[float], dataset: str) -> Evidence:
@@ -12,7 +12,7 @@ def cell(quantity: str, printed: float, values: Sequence[float], dataset: str) -
     if low <= printed <= high:
         return Evidence(quantity, printed, ours, low, high, "agrees")
     reason = "architecture, learning rates and epochs are not printed"
-    if dataset != PRINTED:
+    if dataset != CIFAR100:
         reason = f"{dataset} in place of CIFAR-100, a smaller network and fewer steps; {reason}"
     return Evidence(quantity, printed, ours, low, high, "differs", reason)
 

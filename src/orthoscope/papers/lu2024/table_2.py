@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import torch
 
+from orthoscope.papers.cifar100 import CIFAR100
 from orthoscope.papers.drawing import Panel, Series, figure
 from orthoscope.papers.evidence import Evidence, interval
-from orthoscope.papers.lu2024.images import PRINTED as PRINTED_DATA
 from orthoscope.papers.lu2024.images import images
 from orthoscope.papers.lu2024.independence import OPTIMIZERS, at_best_rate, by_seed, trained
 from orthoscope.papers.lu2024.networks import three_layers
@@ -58,7 +58,7 @@ class Config:
 
 QUICK = Config(dataset="digits", samples=1200, held_out=200, test=300, maps=8, steps=50, multiples=(1.0,), seeds=(0, 1))
 # The paper's dataset; it prints neither epochs nor batches, so these 50 epochs of 128 are a choice.
-FULL = Config(dataset=PRINTED_DATA, samples=48_000, held_out=2000, test=10_000, maps=32, steps=18_750, batch=128)
+FULL = Config(dataset=CIFAR100, samples=48_000, held_out=2000, test=10_000, maps=32, steps=18_750, batch=128)
 
 
 class Row(NamedTuple):

@@ -10,9 +10,9 @@ two vectors closer together, is wrong: see the errata of its Theorem 3.
 from dataclasses import dataclass, replace
 from itertools import product
 
+from orthoscope.papers.cifar100 import CIFAR100
 from orthoscope.papers.drawing import Panel, figure
 from orthoscope.papers.evidence import Evidence, interval
-from orthoscope.papers.lu2024.images import PRINTED as PRINTED_DATA
 from orthoscope.papers.lu2024.independence import by_seed
 from orthoscope.papers.lu2024.normalised_residual import (
     BOTH,
@@ -48,7 +48,7 @@ class Config(Setting):
 
 QUICK = Config(dataset="digits", samples=1200, held_out=200, test=300, steps=100, multiples=(2.0,), seeds=(0, 1, 2))
 # The paper's dataset; it prints neither epochs nor batches, so these 50 epochs of 128 are a choice.
-FULL = Config(dataset=PRINTED_DATA, samples=48_000, held_out=2000, test=10_000, maps=64, steps=18_750, batch=128)
+FULL = Config(dataset=CIFAR100, samples=48_000, held_out=2000, test=10_000, maps=64, steps=18_750, batch=128)
 
 
 def run(config: Config) -> list[Row]:

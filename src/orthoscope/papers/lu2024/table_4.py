@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from orthoscope.papers.cifar100 import CIFAR100
 from orthoscope.papers.drawing import Panel, Series, figure
 from orthoscope.papers.evidence import Evidence, interval
-from orthoscope.papers.lu2024.images import PRINTED as PRINTED_DATA
 from orthoscope.papers.lu2024.independence import by_seed
 from orthoscope.papers.lu2024.networks import HIDDEN
 from orthoscope.papers.lu2024.normalised_residual import (
@@ -59,7 +59,7 @@ class Config(Setting):
 
 QUICK = Config(dataset="digits", samples=1200, held_out=200, test=300, width=64, steps=120, multiples=(3.0,))
 # The dataset of the other tables; epochs and batches are not printed, so these 50 epochs of 128 are a choice.
-FULL = Config(dataset=PRINTED_DATA, samples=48_000, held_out=2000, test=10_000, maps=64, steps=18_750, batch=128)
+FULL = Config(dataset=CIFAR100, samples=48_000, held_out=2000, test=10_000, maps=64, steps=18_750, batch=128)
 
 
 def run(config: Config) -> list[Row]:
