@@ -31,3 +31,13 @@ def interval(values: Sequence[float], errors: float = 2.0) -> tuple[float, float
         return mean, mean, mean
     error = errors * statistics.stdev(values) / math.sqrt(len(values))
     return mean, mean - error, mean + error
+
+
+def trend(quantity: str, differences: Sequence[float], sign: int, said: str = "") -> Evidence:
+    """A statement that a difference has a sign: it agrees if the whole interval has it. `said` is its words."""
+    ours, low, high = interval(differences)
+    if min(sign * low, sign * high) > 0:
+        return Evidence(quantity, None, ours, low, high, "agrees", said)
+    opposite = max(sign * low, sign * high) < 0
+    why = "the opposite is seen" if opposite else "not decided: the interval has zero in it"
+    return Evidence(quantity, None, ours, low, high, "differs", f"{said}; {why}" if said else why)

@@ -68,7 +68,10 @@ def read_table(folder: Path, row: type[Row]) -> list[Row]:
 
 def read_meta(folder: Path) -> dict[str, Any]:
     """Configuration, seeds, versions, commit, seconds and checks of a saved run."""
-    return json.loads((folder / META).read_text(encoding="utf-8"))
+    try:
+        return json.loads((folder / META).read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{folder / META} is not whole ({error}): run the experiment again") from error
 
 
 def plain(config: Any) -> dict[str, Any]:

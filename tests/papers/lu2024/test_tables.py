@@ -14,11 +14,12 @@ from torch import nn
 from orthoscope.metrics import parameter_independence
 from orthoscope.models.blocks import ResidualBlock
 from orthoscope.papers.cifar100 import labelled, read_records
+from orthoscope.papers.evidence import trend
 from orthoscope.papers.lu2024 import table_2, table_3, table_4
 from orthoscope.papers.lu2024.images import images
 from orthoscope.papers.lu2024.independence import accuracy, at_best_rate, by_seed, trained
 from orthoscope.papers.lu2024.networks import convolutional, fully_connected, three_layers
-from orthoscope.papers.lu2024.printed import cell, trend
+from orthoscope.papers.lu2024.printed import cell
 
 TABLES = (table_2, table_3, table_4)
 

@@ -165,7 +165,8 @@ def compare(rows: list[Row]) -> list[Evidence]:
             -0.5,
             *interval(slopes(rows)),
             "agrees" if abs(statistics.fmean(slopes(rows)) + 0.5) < NEAR else "differs",
-            "not by the corollary, but because the distance is at most √n times the root mean square of V",
+            "not by the corollary, but because the distance is at most √n times the root mean square of V; of wide "
+            f"networks, from which narrow ones may differ by {NEAR:g}",
         ),
         Evidence(
             f"distance at infinite width, at most the printed bound: layer {worst.layer}",

@@ -175,7 +175,10 @@ def compare(rows: list[Row]) -> list[Evidence]:
     found = []
     for name, rate in rates(rows).items():
         factor, low, high = decay(rows, name)
-        why = f"(3.9) has √(1-α) with an unknown α; linear response at the fixed point gives {rate:.3f}"
+        why = (
+            f"(3.9) has √(1-α) with an unknown α; linear response at the fixed point gives {rate:.3f}, and is near "
+            f"within {NEAR_RATE:g}"
+        )
         near: Verdict = "agrees" if abs(factor - rate) < NEAR_RATE else "differs"
         found.append(Evidence(f"factor a layer of the deviation, {name}", None, factor, low, high, near, why))
         distances = column(rows, name, last, "distance")
@@ -184,7 +187,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
         there = abs(root_mean_square(distances) / level - 1) < NEAR_LEVEL
         why = (
             "(3.9) has O(n/√d), from a false lemma (erratum joudaki2024-lemma-3.3); theory has the constant too, "
-            f"{level:.3g} (root mean square)"
+            f"{level:.3g} (root mean square), and is near within {NEAR_LEVEL:.0%}"
         )
         verdict: Verdict = "corrected" if there else "differs"
         found.append(Evidence(f"‖G - G*‖ at layer {last}, {name}", None, mean, low, high, verdict, why))

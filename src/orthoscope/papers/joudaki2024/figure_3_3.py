@@ -98,7 +98,10 @@ def compare(rows: list[Row]) -> list[Evidence]:
     found = []
     for name in activations(rows):
         slope, low, high = interval(slopes(rows, name))
-        why = "as (3.9) says, whose proof rests on a false lemma (erratum joudaki2024-lemma-3.3): an empirical law"
+        why = (
+            "as (3.9) says, whose proof rests on a false lemma (erratum joudaki2024-lemma-3.3): an empirical law of "
+            f"wide networks, from which narrow ones may differ by {EXPONENT:g}"
+        )
         inside = low - EXPONENT < PRINTED < high + EXPONENT
         found.append(
             Evidence(f"exponent of width, {name}", PRINTED, slope, low, high, "agrees" if inside else "differs", why)

@@ -82,7 +82,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
         close = printed is None or abs(mean - printed) < max(0.001, high - mean)
         verdict: Verdict = "agrees" if close else "differs"
         why = f"wide networks grow by {wide:.4f}" if init == "gaussian" else "bounded"
-        why += "" if close else "; the printed rate is of one batch, ten runs, and why it is less is not known"
+        why += "" if close else "; the printed rate is of one batch and ten runs, and why it differs is not known"
         found.append(Evidence(f"growth of log ‖∇W₁‖ a layer, {init}", printed, mean, low, high, verdict, why))
         if same and deepest == DEEPEST:
             ours = interval(curve(rows, init)[DEEPEST])

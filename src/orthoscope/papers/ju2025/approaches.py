@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from orthoscope.papers.evidence import Evidence, Verdict, interval
+from orthoscope.papers.evidence import Evidence, Verdict, interval, trend
 from orthoscope.papers.ju2025.approaches_figure import comparison_page
 from orthoscope.papers.ju2025.arms import ARMS, MANIFOLD, MUON, PARAMETRIZATION, PENALTY, Trial
 from orthoscope.papers.ju2025.measured_training import CHOICE, COMPARISON, Plan, Row, training
@@ -136,10 +136,8 @@ def compare(rows: list[Row]) -> list[Evidence]:
     }
     found = []
     for (arm, other), (sign, why) in stated.items():
-        ours, low, high = interval(differences(rows, DEEP, arm, other))
-        verdict: Verdict = "agrees" if min(sign * low, sign * high) > 0 else "differs"
         quantity = f"held-out loss after {last} steps, {arm} less {other}, deep network"
-        found.append(Evidence(quantity, None, ours, low, high, verdict, f"said: {why}"))
+        found.append(trend(quantity, differences(rows, DEEP, arm, other), sign, f"said: {why}"))
     uneven = unevenness(rows, DEEP, MUON)
     usual = min(unevenness(rows, DEEP, name) for name in ARMS if name != MUON)
     why = f"said: Muon controls the change of the output; all others have {usual:.2f} at least"

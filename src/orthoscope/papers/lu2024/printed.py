@@ -15,13 +15,3 @@ def cell(quantity: str, printed: float, values: Sequence[float], dataset: str) -
     if dataset != CIFAR100:
         reason = f"{dataset} in place of CIFAR-100, a smaller network and fewer steps; {reason}"
     return Evidence(quantity, printed, ours, low, high, "differs", reason)
-
-
-def trend(quantity: str, differences: Sequence[float], sign: int) -> Evidence:
-    """A statement that a difference has a sign: it agrees if the whole interval has it."""
-    ours, low, high = interval(differences)
-    if min(sign * low, sign * high) > 0:
-        return Evidence(quantity, None, ours, low, high, "agrees")
-    opposite = max(sign * low, sign * high) < 0
-    why = "the opposite is seen" if opposite else "not decided: the interval has zero in it"
-    return Evidence(quantity, None, ours, low, high, "differs", why)

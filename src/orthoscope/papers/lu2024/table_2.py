@@ -17,11 +17,11 @@ import torch
 
 from orthoscope.papers.cifar100 import CIFAR100
 from orthoscope.papers.drawing import Panel, Series, figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, interval, trend
 from orthoscope.papers.lu2024.images import images
 from orthoscope.papers.lu2024.independence import OPTIMIZERS, at_best_rate, by_seed, trained
 from orthoscope.papers.lu2024.networks import three_layers
-from orthoscope.papers.lu2024.printed import cell, trend
+from orthoscope.papers.lu2024.printed import cell
 from orthoscope.theory import random_parameter_independence
 
 CLAIM = (

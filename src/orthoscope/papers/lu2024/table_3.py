@@ -12,7 +12,7 @@ from itertools import product
 
 from orthoscope.papers.cifar100 import CIFAR100
 from orthoscope.papers.drawing import Panel, figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, interval, trend
 from orthoscope.papers.lu2024.independence import by_seed
 from orthoscope.papers.lu2024.normalised_residual import (
     BOTH,
@@ -25,7 +25,7 @@ from orthoscope.papers.lu2024.normalised_residual import (
     gains,
     rows_of,
 )
-from orthoscope.papers.lu2024.printed import cell, trend
+from orthoscope.papers.lu2024.printed import cell
 
 CLAIM = (
     "Normalisation and skip connections together lower the PII that training ends with, and raise the accuracy, "

@@ -13,7 +13,7 @@ from itertools import product
 
 from orthoscope.papers.cifar100 import CIFAR100
 from orthoscope.papers.drawing import Panel, Series, figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, interval, trend
 from orthoscope.papers.lu2024.independence import by_seed
 from orthoscope.papers.lu2024.networks import HIDDEN
 from orthoscope.papers.lu2024.normalised_residual import (
@@ -29,7 +29,7 @@ from orthoscope.papers.lu2024.normalised_residual import (
     gains,
     rows_of,
 )
-from orthoscope.papers.lu2024.printed import cell, trend
+from orthoscope.papers.lu2024.printed import cell
 from orthoscope.theory import random_parameter_independence
 
 CLAIM = (
