@@ -118,11 +118,13 @@ def provenance() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit of this source, with "+changes" if files differ from it; None outside a checkout."""
-    here = Path(__file__).parent
+    """The commit of this source, with "+changes" if source files differ from it; None outside a checkout."""
+    here = Path(__file__).parents[1]
     try:
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True)
-        status = subprocess.run(["git", "status", "--porcelain"], cwd=here, capture_output=True, text=True, check=True)
+        status = subprocess.run(
+            ["git", "status", "--porcelain", "--", "."], cwd=here, capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return None
     return commit.stdout.strip() + ("+changes" if status.stdout.strip() else "")
