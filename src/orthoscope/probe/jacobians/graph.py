@@ -1,0 +1,53 @@
+"""Questions to the graph of a forward pass: what a tensor was made from, and with which weights."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch.autograd.graph import GradientEdge, Node
+
+
+@dataclass(frozen=True)
+class Ancestry:
+    """The operations between a tensor and an earlier one that it was made from."""
+
+    reached: bool  # whether it was made from it at all
+    operations: frozenset[Node]  # all that came after the earlier one
+    weights: bool  # whether a parameter took part
+
+
+def ancestry(later: GradientEdge, earlier: GradientEdge) -> Ancestry:
+    """How `later` was made from `earlier`; nothing before `earlier` is looked at.
+
+    Operations carry the order in which they were called, so whatever has a smaller number cannot lead to it.
+    """
+    origin, index = earlier.node, earlier.output_nr
+    if later.node is origin:
+        return Ancestry(later.output_nr == index, frozenset(), False)
+    limit = origin._sequence_nr()
+    seen: set[Node] = set()
+    reached = weights = False
+    todo = [later.node]
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for parent, number in _parents(node):
+            if parent is origin:
+                reached = reached or number == index
+            elif is_leaf(parent):
+                weights = True
+            elif parent._sequence_nr() > limit:
+                todo.append(parent)
+    return Ancestry(reached, frozenset(seen), weights)
+
+
+def is_leaf(node: Node) -> bool:
+    """Whether a node stands for a parameter."""
+    return node.name() == "torch::autograd::AccumulateGrad"
+
+
+def _parents(node: Node) -> Iterator[tuple[Node, int]]:
+    for parent, number in node.next_functions:
+        if parent is not None:
+            yield parent, number
