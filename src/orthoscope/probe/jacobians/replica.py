@@ -65,7 +65,7 @@ def differentiable_pass() -> Iterator[None]:
 
 @torch.no_grad()
 def _calibrate_(twin: nn.Module, call: Call) -> None:
-    """One pass on `call` that leaves its statistics in the running ones, the variance as torch keeps it (over n-1)."""
+    """One pass on `call` leaves its statistics in the running ones, the variance as torch keeps it (over n - 1)."""
     keeping: list[Any] = [
         module for module in twin.modules() if isinstance(getattr(module, "running_mean", None), Tensor)
     ]

@@ -42,6 +42,11 @@ class BlockJacobian:
         return self.spectrum.right
 
     @property
+    def energy(self) -> Float[Tensor, "samples"]:
+        """$\\|J\\|_F^2$, an estimate where only the largest singular values were computed."""
+        return self.spectrum.energy
+
+    @property
     def square(self) -> bool:
         """Whether it maps a space to itself, so that it can be compared with others of that space."""
         return self.skip != "projection" and self.operator.inputs == self.operator.outputs
@@ -68,7 +73,7 @@ class ResidualJacobians(Sequence[BlockJacobian]):
         return iter(self.blocks)
 
     @property
-    def path(self) -> list[Float[Tensor, "samples units"]]:
+    def path(self) -> list[Float[Tensor, "samples _"]]:
         """What every block was given, and what the last one made of it."""
         return [block.input for block in self.blocks] + [self.blocks[-1].output]
 
@@ -93,7 +98,7 @@ def residual_jacobians(
 
     `sample` is a batch of one or more samples, each with a Jacobian of its own; `token` takes one token's,
     $\partial F_t/\partial h_t$. Up to 768 dimensions all singular triplets are exact; beyond, or with `top`, the
-    `top` (10) largest, each with an error. The model is in eval mode, or with `statistics`, a batch, batch norm uses
+    `top` (11) largest, each with an error. The model is in eval mode, or with `statistics`, a batch, batch norm uses
     those of that batch. `dtype=torch.float64` computes in double precision.
     The model is never run: a copy is, which the operators keep.
     """

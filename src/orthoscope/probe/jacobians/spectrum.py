@@ -11,7 +11,7 @@ from orthoscope.probe.jacobians.operator import JacobianOperator
 
 # Dimensions up to which a matrix is formed: in float64 its SVD then takes well under a second.
 LARGEST_DENSE = 768
-TOP = 10
+TOP = 11  # one more than the usual number of classes, which the rank is compared with
 _ENERGY_PROBES = 16
 
 
