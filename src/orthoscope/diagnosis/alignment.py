@@ -1,0 +1,186 @@
+"""Whether the residual blocks of a network align: the four scores of li2023 with limits, block by block."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from orthoscope.diagnosis.alignment_document import alignment_document
+from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, residual_alignment
+from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
+from orthoscope.probe.batches import Call, as_call
+from orthoscope.probe.names import unwrapped
+from orthoscope.probe.sharded import class_name
+
+ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
+
+
+@dataclass(frozen=True)
+class Score:
+    """One of the four statements in a number, the median over samples, beside the limit that decides it."""
+
+    key: str
+    statement: str
+    quantity: str
+    value: float  # nan: not defined here
+    limit: float
+    above: bool  # whether it must be above the limit, or below
+
+    @property
+    def holds(self) -> bool | None:
+        """None if it could not be measured."""
+        if not isfinite(self.value):
+            return None
+        return self.value >= self.limit if self.above else self.value <= self.limit
+
+
+@dataclass(frozen=True, repr=False)
+class Alignment(Viewed):
+    """Residual alignment of one network on a few samples."""
+
+    name: str
+    jacobians: ResidualJacobians
+    scores: ResidualAlignment
+    whole: Isometry | None  # of the network from input to output; None where not all its singular values are known
+    classes: int
+    notes: tuple[str, ...]
+    seconds: float
+
+    @property
+    def statements(self) -> tuple[Score, ...]:
+        """RA1 to RA4."""
+        found = self.scores
+        ratio = found.rank_ratio[~found.dead]
+        return (
+            Score(
+                "RA1",
+                "representations move in one direction",
+                "cosine of adjacent steps",
+                _median(found.step_cosine),
+                0.3,
+                True,
+            ),
+            Score(
+                "RA2",
+                "blocks share their singular vectors",
+                "misalignment of pairs of blocks",
+                _median(found.misalignment),
+                0.7,
+                False,
+            ),
+            Score(
+                "RA3",
+                f"Jacobians have rank {self.classes}",
+                f"σ{self.classes + 1}/σ1, median of blocks",
+                _median(ratio),
+                0.1,
+                False,
+            ),
+            Score(
+                "RA4",
+                "the largest singular value falls as 1/depth",
+                "exponent of depth",
+                _median(found.law.exponent),
+                -0.5,
+                False,
+            ),
+        )
+
+    @property
+    def verdict(self) -> str:
+        held = [score.holds for score in self.statements if score.holds is not None]
+        if len(held) < 2:
+            return UNKNOWN
+        return ALIGNED if all(held) else PARTLY if any(held) else NOT_ALIGNED
+
+    @property
+    def summary(self) -> str:
+        """One sentence: what holds, what does not, what is not known."""
+        words = {True: ("holds", "hold"), False: ("fails", "fail"), None: ("is not known", "are not known")}
+        parts = [
+            f"{', '.join(keys)} {words[state][len(keys) > 1]}"
+            for state in (True, False, None)
+            if (keys := [score.key for score in self.statements if score.holds is state])
+        ]
+        dead = [name for name, gone in zip(self.scores.names, self.scores.dead.all(-1), strict=True) if gone]
+        if dead:
+            parts.append(f"{len(dead)} of {len(self.scores.names)} blocks are dead, the first {dead[0]}")
+        return "; ".join(parts)
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain data, in the versioned schema."""
+        return alignment_document(self)
+
+
+def align(
+    model: nn.Module,
+    batch: Any,
+    *,
+    blocks: Sequence[str] | None = None,
+    top: int | None = None,
+    samples: int = 1,
+    classes: int = 10,
+    token: int | None = None,
+    running_statistics: bool = False,
+    name: str | None = None,
+    seed: int = 0,
+) -> Alignment:
+    """Measure how the residual blocks of `model` align, on the first `samples` of `batch`.
+
+    Batch norm uses the statistics of the whole batch unless `running_statistics` asks for its own. The other
+    arguments are those of `orthoscope.probe.residual_jacobians`; the model is left alone.
+    """
+    start = time.perf_counter()
+    call = as_call(model, batch)
+    chosen = _first(call, samples)
+    shared: dict[str, Any] = {"token": token, "seed": seed, "statistics": None if running_statistics else call}
+    jacobians = residual_jacobians(model, chosen, blocks, (classes + 1) if top is None else top, **shared)
+    notes = []
+    if call.samples < 2 and not running_statistics:
+        notes.append("one sample has no batch statistics: give more, or use running statistics")
+    return Alignment(
+        name=name or class_name(unwrapped(model)),
+        jacobians=jacobians,
+        scores=residual_alignment(jacobians, jacobians.path, classes=classes),
+        whole=_whole(model, chosen, call, running_statistics),
+        classes=classes,
+        notes=tuple(notes),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _whole(model: nn.Module, chosen: Call, call: Call, running_statistics: bool) -> Isometry | None:
+    try:
+        (whole,) = layer_jacobians(model, chosen, statistics=None if running_statistics else call)
+    except (ValueError, RuntimeError):
+        return None  # tokens are no numbers, and outputs need not be one tensor
+    if whole.singular_values.shape[-1] < min(whole.operator.shape):
+        return None
+    mean, spread = dynamical_isometry(whole.singular_values)
+    return Isometry(mean.median(), spread.median())
+
+
+def _first(call: Call, samples: int) -> Call:
+    """The first samples of every tensor that counts them."""
+    if samples < 1:
+        raise ValueError(f"a Jacobian is taken at a sample: give at least 1, got {samples}")
+    count = call.samples
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value[:samples] if value.ndim and value.shape[0] == count else value
+        if isinstance(value, dict):
+            return {key: cut(item) for key, item in value.items()}
+        return type(value)(cut(item) for item in value) if isinstance(value, (tuple, list)) else value
+
+    return Call(cut(tuple(call.args)), cut(dict(call.kwargs)))
+
+
+def _median(values: Tensor) -> float:
+    defined = values[values.isfinite()]
+    return float(defined.median()) if defined.numel() else torch.nan
