@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from orthoscope.models import ResNet, Transformer
 from orthoscope.models.targets.torchvision_repair import repair_torchvision
+from orthoscope.models.unconstrained_jacobians import UnconstrainedJacobians
 from orthoscope.probe import BlockJacobian, layer_jacobians, residual_jacobians
 from references.dense_jacobians import dense_jacobian
 
@@ -175,6 +176,14 @@ def test_branches_that_are_added_at_once_are_one() -> None:
 class Gelu(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x * torch.tanh(x + 0.04 * x**3)
+
+
+def test_weights_that_were_unpacked_before_the_first_layer_still_count() -> None:
+    model = UnconstrainedJacobians(depth=3, width=4)
+    blocks = residual_jacobians(model, torch.randn(1, 4))
+    assert len(blocks) == 3
+    for block, jacobian in zip(blocks, model.jacobians.detach(), strict=True):
+        same(block, jacobian)
 
 
 def test_sums_that_are_no_branches_are_named_with_the_reason() -> None:

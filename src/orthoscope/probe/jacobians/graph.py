@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from torch import nn
 from torch.autograd.graph import GradientEdge, Node
 
 
@@ -16,16 +17,18 @@ class Ancestry:
 
 
 def ancestry(later: GradientEdge, earlier: GradientEdge) -> Ancestry:
-    """How `later` was made from `earlier`; nothing before `earlier` is looked at.
+    """How `later` was made from `earlier`.
 
-    Operations carry the order in which they were called, so whatever has a smaller number cannot lead to it.
+    Operations carry the order in which they were called, so whatever has a smaller number cannot lead to it; it may
+    still bring weights, as where all weights of a network are unpacked before its first layer.
     """
     origin, index = earlier.node, earlier.output_nr
     if later.node is origin:
         return Ancestry(later.output_nr == index, frozenset(), False)
     limit = origin._sequence_nr()
     seen: set[Node] = set()
-    reached = weights = False
+    aside: set[Node] = set()
+    reached = False
     todo = [later.node]
     while todo:
         node = todo.pop()
@@ -35,15 +38,30 @@ def ancestry(later: GradientEdge, earlier: GradientEdge) -> Ancestry:
         for parent, number in _parents(node):
             if parent is origin:
                 reached = reached or number == index
-            elif is_leaf(parent):
-                weights = True
-            elif parent._sequence_nr() > limit:
+            elif _is_leaf(parent) or parent._sequence_nr() < limit:
+                aside.add(parent)
+            else:
                 todo.append(parent)
-    return Ancestry(reached, frozenset(seen), weights)
+    return Ancestry(reached, frozenset(seen), _has_weights(aside, origin))
 
 
-def is_leaf(node: Node) -> bool:
-    """Whether a node stands for a parameter."""
+def _has_weights(nodes: set[Node], without: Node) -> bool:
+    """Whether a parameter is among the nodes or what they were made from; not by way of `without`."""
+    seen = {without}
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if _is_leaf(node) and isinstance(getattr(node, "variable", None), nn.Parameter):
+            return True
+        todo += [parent for parent, _ in _parents(node)]
+    return False
+
+
+def _is_leaf(node: Node) -> bool:
+    """Whether a node stands for a tensor that nothing in the graph made: a parameter, or the sample."""
     return node.name() == "torch::autograd::AccumulateGrad"
 
 
