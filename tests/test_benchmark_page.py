@@ -14,6 +14,7 @@ ABOUT = {"commit", "versions", "threads", "processor", "seconds"}
 PAGES = {
     "weights": {"maps", "steps", "penalties"},
     "gradients": {"bfloat16_products", "steps", "methods", "polar", "training"},
+    "residual": {"blocks", "large", "twins"},
 }
 
 

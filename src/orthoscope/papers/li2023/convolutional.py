@@ -1,0 +1,66 @@
+r"""Li & Papyan (2023), Figures 4-6, 14-16, 28-30 and 42-44: residual alignment of convolutional networks (type 2).
+
+As `fully_connected`, for networks of one width and resolution. The paper trains ResNet34 for hundreds of epochs on
+whole images; here 5 blocks of 16 channels see 300 images of 4 x 4 pixels.
+"""
+
+from dataclasses import dataclass
+
+from orthoscope.papers.evidence import Evidence
+from orthoscope.papers.li2023 import alignment_evidence, trained_networks
+from orthoscope.papers.li2023.alignment_figure import alignment_figure
+from orthoscope.papers.li2023.trained_networks import Row, Setting, cells
+
+__all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
+
+CLAIM = (
+    "Training a small convolutional residual network straightens its path and lowers the rank of its Jacobians, and "
+    "without skips it does neither. In seconds of training its blocks do not yet share singular vectors, nor does σ₁ "
+    "fall with depth: the paper sees both after hundreds of epochs."
+)
+KIND = "training"
+
+
+@dataclass(frozen=True)
+class Config(Setting):
+    kind: int = 2
+    blocks: tuple[int, ...] = (5,)
+    width: int = 16
+    pools: tuple[int, ...] = (7, 7, 8)
+    images: int = 300
+    batch: int = 50
+    samples: int = 4
+    weight_decay: float = 5e-3
+
+
+QUICK = Config(data=("digits",), pools=(2,), blocks=(4,), width=8, images=200, steps=250, samples=2, seeds=(0, 1, 2))
+FULL = Config(
+    blocks=(16,),
+    width=64,
+    pools=(1, 1, 1),
+    images=50_000,
+    steps=150_000,
+    batch=128,
+    learning_rate=0.1,
+    weight_decay=5e-4,
+)
+
+
+def run(config: Config) -> list[Row]:
+    """Every dataset, with and without skips, from every seed."""
+    return trained_networks.run(config)
+
+
+def check(rows: list[Row]) -> dict[str, bool]:
+    """What a short training shows of the four statements."""
+    return alignment_evidence.check_path_and_rank(rows)
+
+
+def compare(rows: list[Row]) -> list[Evidence]:
+    """All scores; the paper shows pictures."""
+    return alignment_evidence.compare_all(rows)
+
+
+def plot(rows: list[Row]) -> str:
+    """Paths, singular vectors, singular values and scores."""
+    return alignment_figure(rows)

@@ -1,0 +1,67 @@
+r"""Li & Papyan (2023), Figures 7-9, 19-21 and 33-35: residual alignment of networks that down-sample (type 3).
+
+As `fully_connected`, for networks of stages. The paper trains ResNet34 for hundreds of epochs on whole
+images; here two stages of 3 blocks, of 8 and 16 channels, see 300 images of 7 x 7 or 8 x 8 pixels. The first block of
+the second stage has a projection for a skip and no square Jacobian: blocks are compared within stages.
+"""
+
+from dataclasses import dataclass
+
+from orthoscope.papers.evidence import Evidence
+from orthoscope.papers.li2023 import alignment_evidence, trained_networks
+from orthoscope.papers.li2023.alignment_figure import alignment_figure
+from orthoscope.papers.li2023.trained_networks import Row, Setting, cells
+
+__all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
+
+CLAIM = (
+    "Training a small residual network that down-samples straightens its path and lowers the rank of its Jacobians; "
+    "without skips it does neither. In seconds of training its blocks do not yet share singular vectors, nor does σ₁ "
+    "fall with depth: the paper sees both after hundreds of epochs."
+)
+KIND = "training"
+
+
+@dataclass(frozen=True)
+class Config(Setting):
+    kind: int = 3
+    blocks: tuple[int, ...] = (3, 3)
+    width: int = 8
+    pools: tuple[int, ...] = (4, 4, 4)
+    images: int = 300
+    batch: int = 50
+    samples: int = 4
+    weight_decay: float = 5e-3
+
+
+QUICK = Config(data=("digits",), pools=(1,), blocks=(3, 3), width=4, images=200, steps=250, samples=2, seeds=(0, 1, 2))
+FULL = Config(
+    blocks=(3, 4, 6, 3),
+    width=64,
+    pools=(1, 1, 1),
+    images=50_000,
+    steps=150_000,
+    batch=128,
+    learning_rate=0.1,
+    weight_decay=5e-4,
+)
+
+
+def run(config: Config) -> list[Row]:
+    """Every dataset, with and without skips, from every seed."""
+    return trained_networks.run(config)
+
+
+def check(rows: list[Row]) -> dict[str, bool]:
+    """What a short training shows of the four statements."""
+    return alignment_evidence.check_path_and_rank(rows)
+
+
+def compare(rows: list[Row]) -> list[Evidence]:
+    """All scores; the paper shows pictures."""
+    return alignment_evidence.compare_all(rows)
+
+
+def plot(rows: list[Row]) -> str:
+    """Paths, singular vectors, singular values and scores."""
+    return alignment_figure(rows)
