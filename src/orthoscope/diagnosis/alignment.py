@@ -19,6 +19,9 @@ from orthoscope.probe.sharded import class_name
 
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
 
+# Between random and trained networks of papers/li2023: the number that decides, and whether it must be above it.
+LIMITS = {"RA1": (0.3, True), "RA2": (0.9, False), "RA3": (0.1, False), "RA4": (0.3, True)}
+
 
 @dataclass(frozen=True)
 class Score:
@@ -54,41 +57,16 @@ class Alignment(Viewed):
     @property
     def statements(self) -> tuple[Score, ...]:
         """RA1 to RA4."""
-        found = self.scores
-        ratio = found.rank_ratio[~found.dead]
-        return (
-            Score(
-                "RA1",
-                "representations move in one direction",
-                "cosine of adjacent steps",
-                _median(found.step_cosine),
-                0.3,
-                True,
-            ),
-            Score(
-                "RA2",
-                "blocks share their singular vectors",
-                "misalignment of pairs of blocks",
-                _median(found.misalignment),
-                0.7,
-                False,
-            ),
-            Score(
-                "RA3",
-                f"Jacobians have rank {self.classes}",
-                f"σ{self.classes + 1}/σ1, median of blocks",
-                _median(ratio),
-                0.1,
-                False,
-            ),
-            Score(
-                "RA4",
-                "the largest singular value falls as 1/depth",
-                "exponent of depth",
-                _median(found.law.exponent),
-                -0.5,
-                False,
-            ),
+        found, rank = self.scores, self.classes
+        numbers = {
+            "RA1": (found.step_cosine, "representations move in one direction", "cosine of adjacent steps"),
+            "RA2": (found.misalignment, "blocks share their singular vectors", "misalignment of pairs of blocks"),
+            "RA3": (found.rank_ratio[~found.dead], f"Jacobians have rank {rank}", f"σ{rank + 1}/σ1, median of blocks"),
+            "RA4": (found.law.slope, "the largest singular value falls as 1/depth", "slope of 1/σ1 over depth"),
+        }
+        return tuple(
+            Score(key, statement, quantity, _median(value), *LIMITS[key])
+            for key, (value, statement, quantity) in numbers.items()
         )
 
     @property

@@ -70,6 +70,35 @@ def test_an_activation_after_the_sum_multiplies_by_its_slope(generator: torch.Ge
     assert second.operator.shape == (5 * 9, 3 * 36)
 
 
+class Before(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.linear(torch.relu(x))
+
+
+class After(Before):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(self.linear(x) + x)
+
+
+def test_an_activation_belongs_to_the_block_only_if_nobody_else_sees_the_sum() -> None:
+    torch.manual_seed(0)
+    before = nn.Sequential(nn.Linear(4, 4), Before(), Before(), nn.ReLU(), nn.Linear(4, 2)).double()
+    blocks = residual_jacobians(before, torch.randn(1, 4))
+    assert [block.activation for block in blocks] == ["", ""]
+    same(blocks[1], dense_jacobian(lambda x: before[2].linear(torch.relu(x)), blocks[1].input))
+    after = nn.Sequential(nn.Linear(4, 4), After(), After()).double()
+    blocks = residual_jacobians(after, torch.randn(1, 4))
+    assert [block.activation for block in blocks] == ["gelu", "gelu"]
+    point = blocks[1].input
+    summed = (after[2].linear(point) + point).detach()
+    slope = torch.autograd.functional.jacobian(lambda s: F.gelu(s).sum(), summed).mT
+    same(blocks[1], slope * after[2].linear.weight.detach())
+
+
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_attention_and_mlp_of_a_transformer(norm: str) -> None:
     model = Transformer(depth=2, width=8, heads=2, vocabulary=20, length=5, norm=norm)
