@@ -44,10 +44,7 @@ def test_a_diagnosis_can_go_deep() -> None:
     [
         (["residual", "mlp(depth=3)"], "no residual branch was found"),
         (["residual", TARGET, "--blocks", "nothing"], "the model has no module 'nothing'"),
-        (["residual", TARGET, "--token", "1"], "leave out token"),
-        (["residual", TARGET, "-n", "0"], "give at least 1"),
         (["residual", TARGET, "--html", "page.txt"], "does not end in .html"),
-        (["residual", "timm:nothing"], "nothing"),
     ],
 )
 def test_mistakes_are_one_sentence_and_exit_code_2(arguments: list[str], words: str) -> None:

@@ -14,9 +14,10 @@ from orthoscope.papers.li2023.trained_networks import Row, Setting, cells
 __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
 CLAIM = (
-    "Training a small convolutional residual network straightens its path and lowers the rank of its Jacobians, and "
-    "without skips it does neither. In seconds of training its blocks do not yet share singular vectors, nor does σ₁ "
-    "fall with depth: the paper sees both after hundreds of epochs."
+    "Training a small convolutional residual network begins to align it: the path of an input straightens, "
+    "singular vectors of blocks move toward each other, and the rank of Jacobians falls. Without skips only the rank "
+    "does. In seconds of training that is all: the paper sees shared singular vectors, ranks of the number of classes "
+    "and σ₁ falling with depth after hundreds of epochs, and here σ₁ does not fall."
 )
 KIND = "training"
 
@@ -30,10 +31,18 @@ class Config(Setting):
     images: int = 300
     batch: int = 50
     samples: int = 4
-    weight_decay: float = 5e-3
+    steps: int = 600
 
 
-QUICK = Config(data=("digits",), pools=(2,), blocks=(4,), width=8, images=200, steps=250, samples=2, seeds=(0, 1, 2))
+QUICK = Config(
+    data=("digits",),
+    pools=(2,),
+    blocks=(4,),
+    images=200,
+    steps=100,
+    samples=2,
+    seeds=(0, 1, 2),
+)
 FULL = Config(
     blocks=(16,),
     width=64,
@@ -53,7 +62,7 @@ def run(config: Config) -> list[Row]:
 
 def check(rows: list[Row]) -> dict[str, bool]:
     """What a short training shows of the four statements."""
-    return alignment_evidence.check_path_and_rank(rows)
+    return alignment_evidence.check_beginnings(rows)
 
 
 def compare(rows: list[Row]) -> list[Evidence]:
