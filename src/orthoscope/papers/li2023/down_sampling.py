@@ -1,8 +1,8 @@
 r"""Li & Papyan (2023), Figures 7-9, 19-21 and 33-35: residual alignment of networks that down-sample (type 3).
 
-As `fully_connected`, for networks of stages. The paper trains ResNet34 for hundreds of epochs on whole
-images; here two stages of 3 blocks, of 8 and 16 channels, see 300 images of 7 x 7 or 8 x 8 pixels. The first block of
-the second stage has a projection for a skip and no square Jacobian: blocks are compared within stages.
+As `fully_connected`, for networks of stages. The paper trains ResNet34 for hundreds of epochs on whole images; here
+two stages of 3 blocks, of 16 and 32 channels, see 300 images of 4 x 4 pixels. The first block of the second stage has a
+projection for a skip and no square Jacobian: blocks are compared within stages.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ KIND = "training"
 class Config(Setting):
     kind: int = 3
     blocks: tuple[int, ...] = (3, 3)
-    width: int = 8
-    pools: tuple[int, ...] = (4, 4, 4)
+    width: int = 16
+    pools: tuple[int, ...] = (7, 7, 8)
     images: int = 300
     batch: int = 50
     samples: int = 4

@@ -146,6 +146,9 @@ def _watched(
     call = arguments(twin, as_call(model, sample))
     with differentiable_pass(), Sightings(twin, names) as seen:
         twin(*call.args, **call.kwargs)
+    # Weights had to be part of the graph for branches to be told by them; nobody wants their gradients from here on.
+    for parameter in twin.parameters():
+        parameter.requires_grad_(False)
     return seen
 
 

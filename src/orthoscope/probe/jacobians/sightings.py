@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.probe.batches import tensors_in
+from orthoscope.probe.jacobians.convolution import TRANSPOSED, cheap_twice
 from orthoscope.probe.names import observable_modules
 
 _ADDITIONS = {"add", "add_", "__add__", "__radd__", "__iadd__"}
@@ -100,7 +101,8 @@ class Sightings(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         operands = _operands(args, options) if name in _ADDITIONS else None
         points = None if operands is None else (point(operands[0]), point(operands[1]))
-        result = func(*args, **options)
+        result = cheap_twice(func, args, options) if name in TRANSPOSED else None
+        result = func(*args, **options) if result is None else result
         if isinstance(result, Tensor):
             self._use(name, args, result)
         if points is not None and self._running:
