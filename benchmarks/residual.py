@@ -17,7 +17,7 @@ from timing import alternating
 
 TOP = 10
 # Beyond so many dimensions a dense SVD takes minutes, and soon after more memory than there is.
-LARGEST_DENSE = 4096
+LARGEST_DENSE = 2048
 
 
 def network() -> nn.Module:

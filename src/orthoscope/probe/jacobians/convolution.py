@@ -1,7 +1,7 @@
 """Convolutions whose backward pass can be differentiated at the price of a convolution.
 
-torch's own second derivative of a convolution always makes the gradient of the weight as well, one for every vector that
-a Jacobian is multiplied with: forty times the work in the last stage of a ResNet.
+torch's own second derivative of a convolution always makes the gradient of the weight as well, one for every vector
+that a Jacobian is multiplied with: fifty times the work in the last stage of a ResNet.
 """
 
 from collections.abc import Callable
