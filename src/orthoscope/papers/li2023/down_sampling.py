@@ -38,6 +38,7 @@ class Config(Setting):
 QUICK = Config(
     data=("digits",),
     pools=(2,),
+    width=8,
     images=300,
     steps=120,
     samples=2,
