@@ -18,8 +18,9 @@ def page(numbers: Numbers) -> str:
         markdown(promises(numbers)),
         "## All blocks at 64 x 64",
         markdown(blocks(numbers["blocks"])),
-        "A dense Jacobian of the first blocks (16384 dimensions) takes 1 GiB, and its SVD the better part of an hour:\n"
-        "it was left out, as that of the blocks of 8192.",
+        "The error of a dense row is that of the products beside it. Dense Jacobians of larger blocks were left out:\n"
+        "that of the first, of 16384 dimensions, takes 1 GiB, and an SVD grows with the third power, so that it would\n"
+        "take hundreds of times as long as that of 2048.",
         "## One block at 224 x 224",
         markdown(large(numbers["large"])),
         "## The same block on smaller images, beside a dense SVD in float64",
