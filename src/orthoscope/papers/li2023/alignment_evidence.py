@@ -103,6 +103,6 @@ def compare_all(rows: list[Row]) -> list[Evidence]:
             if near(ours[0]):
                 found.append(Evidence(f"{words}, {data}", perfect, *ours, "agrees", why))
             else:
-                why += "; short training of a small network"
+                why += "; not seen at this size and length of training, and why was not tested"
                 found.append(Evidence(f"{words}, {data}", perfect, *ours, "differs", why))
     return [row for row in found if math.isfinite(row.ours)]

@@ -1,7 +1,7 @@
 r"""Li & Papyan (2023), Figures 4-6, 14-16, 28-30 and 42-44: residual alignment of convolutional networks (type 2).
 
-As `fully_connected`, for networks of one width and resolution. The paper trains ResNet34 for hundreds of epochs on
-whole images; here 5 blocks of 16 channels see 300 images of 4 x 4 pixels.
+As `fully_connected`, for networks of one width and resolution. The paper trains ResNet34 on whole images (what
+its appendix does not print, FULL chooses); here 5 blocks of 16 channels see 300 images of 4 x 4 pixels.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", 
 CLAIM = (
     "Training a small convolutional residual network begins to align it: the path of an input straightens, "
     "singular vectors of blocks move toward each other, and the rank of Jacobians falls. Without skips only the rank "
-    "does. In seconds of training that is all: the paper sees shared singular vectors, ranks of the number of classes "
-    "and σ₁ falling with depth after hundreds of epochs, and here σ₁ does not fall."
+    "does. At this size and length of training that is all: the paper shows shared singular vectors and σ₁ falling "
+    "with depth, and here vectors are hardly shared, ranks exceed the number of classes and σ₁ does not fall as 1/depth."
 )
 KIND = "training"
 

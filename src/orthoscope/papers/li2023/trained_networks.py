@@ -2,8 +2,11 @@ r"""Networks of li2023 before and after training, with and without skips: all fo
 
 Type 1 is fully connected, type 2 convolutional, type 3 down-samples (`models.ResNet`). A network is trained by SGD with
 momentum, weight decay and a cosine schedule; its Jacobians are taken at some of the training images, with batch norm
-using the statistics of the training data, before the first step and after the last. Without skips a block is its
-own branch. Images are averaged over squares of `pool`² pixels where the machine asks for smaller ones.
+using the statistics of the training data, before the first step and after the last. Without skips a block is its own
+branch. Images are averaged over squares of `pool`² pixels where the machine asks for smaller ones.
+
+Learning rate, decay, width and size of images were chosen by looking at trained networks, mostly of seed 0 on MNIST and
+CIFAR-10, and the limits of the checks at first runs of all seeds. Intervals are over seeds and do not know of that.
 """
 
 from collections.abc import Iterator
