@@ -17,7 +17,7 @@ CLAIM = (
     "Training a small convolutional residual network begins to align it: the path of an input straightens, "
     "singular vectors of blocks move toward each other, and the rank of Jacobians falls. Without skips only the rank "
     "does. At this size and length of training that is all: the paper shows shared singular vectors and σ₁ falling "
-    "with depth, and here vectors are hardly shared, ranks exceed the number of classes and σ₁ does not fall as 1/depth."
+    "with depth; here vectors are hardly shared, ranks exceed the number of classes and σ₁ does not fall as 1/depth."
 )
 KIND = "training"
 

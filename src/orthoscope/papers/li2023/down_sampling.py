@@ -1,8 +1,8 @@
 r"""Li & Papyan (2023), Figures 7-9, 19-21 and 33-35: residual alignment of networks that down-sample (type 3).
 
 As `fully_connected`, for networks of stages. The paper trains ResNet34 on whole images (what its appendix does not
-print, FULL chooses); here two stages of 3 blocks, of 16 and 32 channels, see 300 images of 4 x 4 pixels. The first block
-of the second stage has a projection for a skip and no square Jacobian: blocks are compared within stages.
+print, FULL chooses); here two stages of 3 blocks, of 16 and 32 channels, see 300 images of 4 x 4 pixels. The first
+block of the second stage has a projection for a skip and no square Jacobian: blocks are compared within stages.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ CLAIM = (
     "Training a small residual network that down-samples begins to align it: the path of an input straightens, "
     "singular vectors of blocks move toward each other, and the rank of Jacobians falls. Without skips only the rank "
     "does. At this size and length of training that is all: the paper shows shared singular vectors and σ₁ falling "
-    "with depth, and here vectors are hardly shared, ranks exceed the number of classes and σ₁ does not fall as 1/depth."
+    "with depth; here vectors are hardly shared, ranks exceed the number of classes and σ₁ does not fall as 1/depth."
 )
 KIND = "training"
 
