@@ -31,6 +31,14 @@ def test_the_python_examples_run_in_the_order_they_are_read(tmp_path: Path, monk
     assert names["diagnosis"].verdict in ("HEALTHY", "AT RISK", "SICK")  # type: ignore[attr-defined]
 
 
+def test_the_python_of_the_page_on_residual_alignment_runs() -> None:
+    names: dict[str, object] = {}
+    for language, code in re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs/residual.md").read_text(), flags=re.DOTALL):
+        if language == "python":
+            exec(compile(code, "residual.md", "exec"), names)
+    assert names["scores"].step_cosine.shape == (2,)  # type: ignore[attr-defined]
+
+
 def test_the_python_of_the_theory_page_runs_and_gives_what_it_says() -> None:
     names: dict[str, object] = {}
     for language, code in re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs/theory.md").read_text(), flags=re.DOTALL):

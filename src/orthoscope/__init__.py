@@ -23,11 +23,13 @@ if TYPE_CHECKING:
         theory,
         training,
     )
-    from orthoscope.diagnosis import Diagnosis, Forecast, diagnose, predict
+    from orthoscope.diagnosis import Alignment, Diagnosis, Forecast, align, diagnose, predict
     from orthoscope.diagnosis.watch import Watch, watch
     from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 
 _HOME = {
+    "Alignment": "orthoscope.diagnosis",
+    "align": "orthoscope.diagnosis",
     "Diagnosis": "orthoscope.diagnosis",
     "Forecast": "orthoscope.diagnosis",
     "diagnose": "orthoscope.diagnosis",
@@ -41,6 +43,7 @@ _HOME = {
     "watch": "orthoscope.diagnosis.watch",
 }
 __all__ = [
+    "Alignment",
     "Diagnosis",
     "Finding",
     "Forecast",
@@ -49,6 +52,7 @@ __all__ = [
     "Symptom",
     "Verdict",
     "Watch",
+    "align",
     "data",
     "diagnose",
     "diagnosis",

@@ -43,6 +43,7 @@ def diagnose(
     fail_on: str = "",
     seed: int = 0,
     running_statistics: Annotated[bool, Parameter(negative="")] = False,
+    deep: Annotated[bool, Parameter(negative="")] = False,
     traceback: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Diagnose networks at initialisation; without a target, a built-in gallery of sick and healthy ones.
@@ -66,6 +67,8 @@ def diagnose(
         Seed of the weights, of a batch that is made up, and of the direction that is differentiated.
     running_statistics
         Use the running statistics of batch norm, as in eval mode, instead of the batch's own.
+    deep
+        Look at the Jacobians of residual blocks too, as `orthoscope residual` does.
     traceback
         Show the Python traceback when a network fails.
     """
@@ -79,7 +82,7 @@ def diagnose(
     specimens = [Specimen(target, batch=batch) for target in targets] or list(GALLERY)
     if samples is not None:
         specimens = [replace(specimen, samples=samples) for specimen in specimens]
-    documents, failures = _diagnosed(specimens, seed, not running_statistics, traceback)
+    documents, failures = _diagnosed(specimens, seed, not running_statistics, traceback, deep)
     _show(documents, to_stderr=json == "-")
     _write(documents, html, json)
     if failures:
@@ -88,7 +91,7 @@ def diagnose(
 
 
 def _diagnosed(
-    specimens: "list[Specimen]", seed: int, batch_statistics: bool, traceback: bool
+    specimens: "list[Specimen]", seed: int, batch_statistics: bool, traceback: bool, deep: bool = False
 ) -> tuple[list[dict[str, Any]], int]:
     """The documents of all that could be diagnosed, and how many could not: one bad target loses no other."""
     from orthoscope.models import TargetError
@@ -105,13 +108,70 @@ def _diagnosed(
 
             advance(share, specimen.title or specimen.target)
             try:
-                documents.append(specimen.diagnose(seed, batch_statistics, progress).document())
+                documents.append(specimen.diagnose(seed, batch_statistics, progress, deep).document())
             except TargetError as error:
                 failures += 1
                 if traceback:
                     raise
                 note(f"orthoscope: {error}")
     return documents, failures
+
+
+@app.command
+def residual(
+    target: str,
+    *,
+    batch: str | None = None,
+    samples: Annotated[int, Parameter(name=["--samples", "-n"])] = 1,
+    blocks: str = "",
+    top: int | None = None,
+    classes: int = 10,
+    token: int | None = None,
+    html: Path | None = None,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    seed: int = 0,
+    running_statistics: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Measure how residual blocks align: their Jacobians' singular values and vectors across depth.
+
+    Parameters
+    ----------
+    target
+        As for diagnose: package.module:callable, path/to/file.py::callable, timm:NAME, hf:NAME, or a built-in.
+    batch
+        package.module:callable or file.py::callable that gives a batch; without it, one is made up to fit.
+    samples
+        Samples of the batch whose Jacobians are taken; numbers are medians over them.
+    blocks
+        Names of modules, comma-separated, instead of the residual branches that are found.
+    top
+        Singular values of every block; one more than the classes unless told.
+    classes
+        What the rank of a Jacobian is compared with.
+    token
+        Take the Jacobian of one token, the others held; for networks on sequences.
+    html
+        Write one self-contained page here.
+    json
+        Write the versioned JSON here; "-" is standard output, and the table goes to standard error.
+    seed
+        Seed of the weights, of a batch that is made up, and of the random vectors.
+    running_statistics
+        Use the running statistics of batch norm instead of those of the batch.
+    """
+    from orthoscope.diagnosis.specimens import Specimen
+
+    _refuse_unwritable(html, json)
+    options = {"samples": samples, "top": top, "classes": classes, "token": token}
+    named = [name.strip() for name in blocks.split(",") if name.strip()] or None
+    document = (
+        Specimen(target, batch=batch)
+        .align(seed, blocks=named, running_statistics=running_statistics, **options)
+        .document()
+    )
+    _show([document], to_stderr=json == "-")
+    _write([document], html, json)
+    return 0
 
 
 @app.command

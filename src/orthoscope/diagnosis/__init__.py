@@ -3,9 +3,10 @@
 `watch` is the same question of a step: from the weights before and after it to numbers.
 """
 
+from orthoscope.diagnosis.alignment import Alignment, align
 from orthoscope.diagnosis.diagnosis import Diagnosis, diagnose
 from orthoscope.diagnosis.forecast import Forecast, predict
 from orthoscope.diagnosis.rules import RULES, Rule
 from orthoscope.diagnosis.watch import Watch, watch
 
-__all__ = ["RULES", "Diagnosis", "Forecast", "Rule", "Watch", "diagnose", "predict", "watch"]
+__all__ = ["RULES", "Alignment", "Diagnosis", "Forecast", "Rule", "Watch", "align", "diagnose", "predict", "watch"]

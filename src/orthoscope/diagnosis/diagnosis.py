@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from orthoscope.diagnosis.alignment import Alignment, align
 from orthoscope.diagnosis.document import document
 from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradient_profile
 from orthoscope.diagnosis.expectations import Expectation, expectation
@@ -15,6 +16,7 @@ from orthoscope.diagnosis.rules import RULES, judge
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, record
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.names import unwrapped
 from orthoscope.probe.recording import Loss
 from orthoscope.probe.sharded import class_name
@@ -33,6 +35,8 @@ class Diagnosis(Viewed):
     gradients: GradientProfile | None
     expected: Expectation
     seconds: float
+    alignment: Alignment | None = None  # of residual blocks, where the diagnosis went deep and there are some
+    notes: tuple[str, ...] = ()  # beside those of the recording
 
     @property
     def verdict(self) -> Verdict:
@@ -125,6 +129,7 @@ def diagnose(
     max_samples: int = 64,
     batch_statistics: bool = True,
     seed: int = 0,
+    deep: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
     """Tell whether `model` will train, from one forward and backward pass on `batch`; the model is left bit-identical.
@@ -132,7 +137,8 @@ def diagnose(
     `batch` is what the model is called with: a tensor, a tuple, a dict of keyword arguments, or a
     DataLoader. `loss(output)` or `loss(output, target)` is differentiated; without one, a random
     direction at the output. See `orthoscope.probe.record` for the other arguments, and for models under
-    DDP and FSDP2, which every rank diagnoses with its part of the batch.
+    DDP and FSDP2, which every rank diagnoses with its part of the batch. `deep` looks at the Jacobians of residual
+    blocks too (`orthoscope.align`), which takes longer.
     """
     start = time.perf_counter()
     recording = record(
@@ -144,6 +150,7 @@ def diagnose(
         seed=seed,
         progress=progress,
     )
+    alignment, notes = _alignment(model, batch, loss, name, seed, batch_statistics) if deep else (None, ())
     return Diagnosis(
         name=name or class_name(unwrapped(model)),
         recording=recording,
@@ -151,4 +158,17 @@ def diagnose(
         gradients=gradient_profile(recording),
         expected=expectation(unwrapped(model), recording, batch_statistics),
         seconds=time.perf_counter() - start,
+        alignment=alignment,
+        notes=notes,
     )
+
+
+def _alignment(
+    model: nn.Module, batch: Any, loss: Loss | None, name: str | None, seed: int, batch_statistics: bool
+) -> tuple[Alignment | None, tuple[str, ...]]:
+    """How residual blocks align, or a note that says why this is not known."""
+    call = as_call(unwrapped(model), batch, with_target=loss is not None)
+    try:
+        return align(model, call, name=name, seed=seed, running_statistics=not batch_statistics), ()
+    except (ValueError, RuntimeError) as error:
+        return None, (f"residual alignment is not known: {error}",)

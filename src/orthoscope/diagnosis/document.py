@@ -43,7 +43,8 @@ def document(diagnosis: "Diagnosis") -> dict[str, Any]:
         "input": _layer(recording.input, None),
         "layers": [_layer(layer, diagnosis.expected.of(layer)) for layer in recording.layers],
         "unobserved": [{"name": name, "reason": why} for name, why in recording.unobserved.items()],
-        "notes": list(recording.notes),
+        **({} if diagnosis.alignment is None else {"residual": diagnosis.alignment.document()}),
+        "notes": [*recording.notes, *diagnosis.notes],
         "seconds": diagnosis.seconds,
         "environment": environment(),
     }

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from orthoscope.diagnosis.alignment import Alignment, align
 from orthoscope.diagnosis.diagnosis import Diagnosis, diagnose
 from orthoscope.findings import Symptom
 from orthoscope.init import lsuv_
@@ -22,7 +24,11 @@ class Specimen:
     unit_variance: bool = False  # every layer's weight and bias rescaled until its output has variance 1
 
     def diagnose(
-        self, seed: int = 0, batch_statistics: bool = True, progress: Callable[[str, int], None] | None = None
+        self,
+        seed: int = 0,
+        batch_statistics: bool = True,
+        progress: Callable[[str, int], None] | None = None,
+        deep: bool = False,
     ) -> Diagnosis:
         """Build, draw a batch, diagnose: the same for the same seed. Everything that fails is a TargetError.
 
@@ -44,14 +50,32 @@ class Specimen:
                 max_samples=max(64, self.samples),
                 batch_statistics=batch_statistics,
                 seed=seed,
+                deep=deep,
                 progress=None if progress is None else lambda module: progress(module, expected),
             )
         except Exception as error:  # the user's network may raise anything
-            what = str(error).strip().splitlines()
-            raise TargetError(
-                f"{self.target!r} fails on its batch with {type(error).__name__}: {what[0] if what else 'no message'}"
-                "; give a batch that fits with --batch, or see where with --traceback"
-            ) from error
+            raise self._failure(error) from error
+
+    def align(self, seed: int = 0, **options: Any) -> Alignment:
+        """Build, draw a batch, and measure how residual blocks align; options are those of `align`."""
+        generator = torch.Generator().manual_seed(seed)
+        target = resolve(self.target)
+        source = target.batch if self.batch is None else resolve_batch(self.batch)
+        model = target.build(generator)
+        batch = source(self.samples, generator)
+        try:
+            return align(model, batch, name=self.title or self.target, seed=seed, **options)
+        except ValueError:
+            raise  # it says what to do
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> TargetError:
+        what = str(error).strip().splitlines()
+        return TargetError(
+            f"{self.target!r} fails on its batch with {type(error).__name__}: {what[0] if what else 'no message'}"
+            "; give a batch that fits with --batch, or see where with --traceback"
+        )
 
 
 def symptoms_named(text: str) -> frozenset[Symptom]:

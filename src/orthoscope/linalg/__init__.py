@@ -13,9 +13,11 @@ from orthoscope.linalg.orthogonalize import METHODS, chosen_method, orthogonaliz
 from orthoscope.linalg.parallel import over_cores
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.linalg.spectra import gram_singular_values, singular_values
+from orthoscope.linalg.top_triplets import Triplets, top_triplets
 
 __all__ = [
     "METHODS",
+    "Triplets",
     "cayley_coordinates",
     "cayley_frame",
     "chosen_method",
@@ -41,6 +43,7 @@ __all__ = [
     "sample_frame",
     "singular_values",
     "skew_exponential",
+    "top_triplets",
     "triangle_condition",
     "weight_matrix",
     "weight_of_group_matrices",

@@ -2,6 +2,17 @@
 
 from orthoscope.linalg import singular_values
 from orthoscope.metrics.gradients import Slope, depth_slope, explosion_rate, gradient_disparity, log_norm
+from orthoscope.metrics.jacobians.alignment import ResidualAlignment, residual_alignment
+from orthoscope.metrics.jacobians.decay import DepthLaw, dead_blocks, depth_law
+from orthoscope.metrics.jacobians.path import line_shape, spacing_variation, step_cosine
+from orthoscope.metrics.jacobians.singular_vectors import alignment_matrices, misalignment
+from orthoscope.metrics.jacobians.spectra import (
+    Isometry,
+    condition_number,
+    dynamical_isometry,
+    rank_ratio,
+    top_energy,
+)
 from orthoscope.metrics.representations import (
     effective_rank,
     isometry,
@@ -35,35 +46,50 @@ from orthoscope.metrics.weights import (
 )
 
 __all__ = [
+    "DepthLaw",
+    "Isometry",
+    "ResidualAlignment",
     "Slope",
+    "alignment_matrices",
     "angle_change",
+    "condition_number",
     "conformality_defect",
+    "dead_blocks",
+    "depth_law",
     "depth_slope",
     "diagonal_dominance",
     "double_sided_orthogonality",
+    "dynamical_isometry",
     "effective_rank",
     "explosion_rate",
     "gradient_disparity",
     "independence_change",
     "isometry",
     "isometry_gap",
+    "line_shape",
     "log_norm",
     "mean_energy",
     "mean_overlap",
+    "misalignment",
     "mutual_coherence",
     "numerical_rank",
     "orthogonality_gap",
     "overlap_potential",
     "parameter_independence",
+    "rank_ratio",
     "relative_size",
+    "residual_alignment",
     "rms_operator_norm",
     "semi_orthogonality_defect",
     "singular_values",
     "smallest_direction_gap",
     "soft_orthogonality",
+    "spacing_variation",
     "spectral_deviation",
     "stable_rank",
+    "step_cosine",
     "subspace_share",
+    "top_energy",
     "translation_defect",
     "update_alignment",
 ]

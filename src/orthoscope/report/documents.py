@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from orthoscope.report.page import html
-from orthoscope.report.reading import Document, the_prediction
+from orthoscope.report.reading import Document, the_single
 
 SCHEMA = "orthoscope.report/2"
 
 
 def report_json(documents: list[Document]) -> str:
-    """Several diagnoses as one strict JSON text, a prediction as it is: no nan, no infinity."""
-    content = the_prediction(documents) or {"schema": SCHEMA, "diagnoses": documents}
+    """Several diagnoses as one strict JSON text, a prediction or an alignment as it is: no nan, no infinity."""
+    content = the_single(documents) or {"schema": SCHEMA, "diagnoses": documents}
     return json.dumps(content, allow_nan=False, indent=1) + "\n"
 
 

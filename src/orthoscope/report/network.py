@@ -7,6 +7,7 @@ from orthoscope.report.lists import details_list, environment, facts
 from orthoscope.report.plane import look, plane, plane_legend, unplaced
 from orthoscope.report.profiles import profiles
 from orthoscope.report.reading import Document, first_sick, marks
+from orthoscope.report.residual_page import residual_section
 from orthoscope.report.tables import findings_table, layers_table, safe, verdict_sign
 from orthoscope.report.theory import theory
 from orthoscope.report.wording import (
@@ -55,7 +56,7 @@ def network(documents: Sequence[Document], index: int) -> str:
         f'<section class="network" id="network-{index + 1}">{heading}{_banner(document)}{_facts(document)}'
         f"{_profiles(document)}<h3>Trainability plane</h3>{_plane(documents, index)}"
         f"<h3>Theory</h3>{theory(document)}<h3>Checks</h3>{findings_table(document)}"
-        f"{_layers(document)}{_method(document)}</section>\n"
+        f"{_layers(document)}{_residual(document)}{_method(document)}</section>\n"
     )
 
 
@@ -117,6 +118,12 @@ def _layers(document: Document) -> str:
         return folded_view
     whole = layers_table(enumerate(layers), document)
     return f"{folded_view}<details><summary>All {len(layers)} layers</summary>{whole}</details>"
+
+
+def _residual(document: Document) -> str:
+    """How its residual blocks align, where the diagnosis went that deep."""
+    found = document.get("residual")
+    return f"<h3>Residual alignment</h3>{residual_section(found)}" if found else ""
 
 
 def _method(document: Document) -> str:

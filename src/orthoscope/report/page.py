@@ -8,7 +8,8 @@ from orthoscope.findings import Verdict
 from orthoscope.report.network import network
 from orthoscope.report.plane import plane, plane_legend, unplaced
 from orthoscope.report.prediction_page import prediction_page
-from orthoscope.report.reading import Document, the_prediction
+from orthoscope.report.reading import Document, is_prediction, the_single
+from orthoscope.report.residual_page import residual_page
 from orthoscope.report.shell import shell
 from orthoscope.report.tables import overview, safe
 from orthoscope.report.wording import LONGEST_TITLE, shortened
@@ -17,10 +18,10 @@ _NOTEBOOK_HEIGHT = 700
 
 
 def html(documents: list[Document]) -> str:
-    """A report, or a prediction, as one self-contained HTML page."""
-    prediction = the_prediction(documents)
-    if prediction is not None:
-        return prediction_page(prediction)
+    """A report, a prediction or an alignment of blocks as one self-contained HTML page."""
+    single = the_single(documents)
+    if single is not None:
+        return prediction_page(single) if is_prediction(single) else residual_page(single)
     sections = "".join(network(documents, index) for index in range(len(documents)))
     return shell("Orthoscope report", _title(documents), _together(documents) + sections)
 

@@ -9,28 +9,37 @@ Document = dict[str, Any]
 LayerRow = Mapping[str, Any]
 Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
 DIAGNOSIS, PREDICTION = "orthoscope.diagnosis/2", "orthoscope.prediction/1"
+RESIDUAL = "orthoscope.residual/1"
+_DRAWN = (DIAGNOSIS, PREDICTION, RESIDUAL)
 
 
 def is_prediction(document: Document) -> bool:
-    """Whether a document speaks of a network that was not built; one of neither kind is refused."""
-    if document["schema"] not in (DIAGNOSIS, PREDICTION):
+    """Whether a document speaks of a network that was not built; one of no kind that can be drawn is refused."""
+    if document["schema"] not in _DRAWN:
+        known = ", ".join(_DRAWN[:-1])
         raise ValueError(
-            f"cannot draw a document of schema {document['schema']!r}: this version draws {DIAGNOSIS} and {PREDICTION}"
+            f"cannot draw a document of schema {document['schema']!r}: this version draws {known} and {_DRAWN[-1]}"
         )
     return bool(document["schema"] == PREDICTION)
 
 
-def the_prediction(documents: Sequence[Document]) -> Document | None:
-    """The prediction that stands alone, None for diagnoses: one file holds either."""
-    predictions = [document for document in documents if is_prediction(document)]
-    if not predictions:
+def is_residual(document: Document) -> bool:
+    """Whether a document is about the alignment of residual blocks alone."""
+    return bool(document["schema"] == RESIDUAL)
+
+
+def the_single(documents: Sequence[Document]) -> Document | None:
+    """The prediction, or the alignment of blocks, that stands alone; None for diagnoses: one file holds either."""
+    single = [document for document in documents if is_prediction(document) or is_residual(document)]
+    if not single:
         return None
     if len(documents) > 1:
+        kind = "prediction" if is_prediction(single[0]) else "alignment"
         raise ValueError(
-            f"a file holds one prediction or several diagnoses, not {len(predictions)} of {len(documents)} documents "
-            "predictions: write them one by one"
+            f"a file holds one {kind} or several diagnoses, not {len(single)} of {len(documents)} documents "
+            f"{kind}s: write them one by one"
         )
-    return predictions[0]
+    return single[0]
 
 
 def findings(document: Document, state: State) -> list[Mapping[str, Any]]:

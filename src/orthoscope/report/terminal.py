@@ -16,7 +16,8 @@ from orthoscope.findings import State, Verdict
 from orthoscope.report.labelled import labelled, verdict_text
 from orthoscope.report.layer_table import LayerTable
 from orthoscope.report.prediction_terminal import prediction_terminal
-from orthoscope.report.reading import Document, findings, first_sick, is_prediction
+from orthoscope.report.reading import Document, findings, first_sick, is_prediction, is_residual
+from orthoscope.report.residual_terminal import residual_terminal
 from orthoscope.report.theory import theory_words
 from orthoscope.report.wording import (
     count,
@@ -39,6 +40,8 @@ def terminal(document: Document) -> RenderableType:
     """Everything a reader needs, the answer in the first line; readable without colour and at 80 columns."""
     if is_prediction(document):
         return prediction_terminal(document)
+    if is_residual(document):
+        return residual_terminal(document)
     parts: list[RenderableType] = [_headline(document), _facts(document)]
     if document["layers"]:
         parts.append(Padding(LayerTable(document), (1, 0)))
@@ -46,6 +49,8 @@ def terminal(document: Document) -> RenderableType:
         parts.append(Text("no layer was observed", "dim"))
     parts.append(labelled("theory", Text(theory_words(document))))
     parts.append(_checks(document))
+    if document.get("residual"):
+        parts += [Text("\nresidual alignment", "bold"), residual_terminal(document["residual"])]
     return Group(*parts)
 
 

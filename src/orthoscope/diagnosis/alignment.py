@@ -1,0 +1,169 @@
+"""Whether the residual blocks of a network align: the four scores of li2023 with limits, block by block."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from orthoscope.diagnosis.alignment_document import alignment_document
+from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, residual_alignment
+from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
+from orthoscope.probe.batches import Call, as_call
+from orthoscope.probe.names import unwrapped
+from orthoscope.probe.sharded import class_name
+
+ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
+
+ANYTHING = 1e9  # a tolerance that the first products meet
+# Between random and trained networks of papers/li2023: the number that decides, and whether it must be above it.
+LIMITS = {"RA1": (0.3, True), "RA2": (0.9, False), "RA3": (0.1, False), "RA4": (0.3, True)}
+
+
+@dataclass(frozen=True)
+class Score:
+    """One of the four statements in a number, the median over samples, beside the limit that decides it."""
+
+    key: str
+    statement: str
+    quantity: str
+    value: float  # nan: not defined here
+    limit: float
+    above: bool  # whether it must be above the limit, or below
+
+    @property
+    def holds(self) -> bool | None:
+        """None if it could not be measured."""
+        if not isfinite(self.value):
+            return None
+        return self.value >= self.limit if self.above else self.value <= self.limit
+
+
+@dataclass(frozen=True, repr=False)
+class Alignment(Viewed):
+    """Residual alignment of one network on a few samples."""
+
+    name: str
+    jacobians: ResidualJacobians
+    scores: ResidualAlignment
+    whole: Isometry | None  # of the network from input to output; None where not all its singular values are known
+    classes: int
+    notes: tuple[str, ...]
+    seconds: float
+
+    @property
+    def statements(self) -> tuple[Score, ...]:
+        """RA1 to RA4."""
+        found, rank = self.scores, self.classes
+        numbers = {
+            "RA1": (found.step_cosine, "representations move in one direction", "cosine of adjacent steps"),
+            "RA2": (found.misalignment, "blocks share their singular vectors", "misalignment of pairs of blocks"),
+            "RA3": (found.rank_ratio[~found.dead], f"Jacobians have rank {rank}", f"σ{rank + 1}/σ1, median of blocks"),
+            "RA4": (found.law.slope, "the largest singular value falls as 1/depth", "slope of 1/σ1 over depth"),
+        }
+        return tuple(
+            Score(key, statement, quantity, _median(value), *LIMITS[key])
+            for key, (value, statement, quantity) in numbers.items()
+        )
+
+    @property
+    def verdict(self) -> str:
+        held = [score.holds for score in self.statements if score.holds is not None]
+        if len(held) < 2:
+            return UNKNOWN
+        return ALIGNED if all(held) else PARTLY if any(held) else NOT_ALIGNED
+
+    @property
+    def summary(self) -> str:
+        """One sentence: what holds, what does not, what is not known."""
+        words = {True: ("holds", "hold"), False: ("fails", "fail"), None: ("is not known", "are not known")}
+        parts = [
+            f"{', '.join(keys)} {words[state][len(keys) > 1]}"
+            for state in (True, False, None)
+            if (keys := [score.key for score in self.statements if score.holds is state])
+        ]
+        dead = [name for name, gone in zip(self.scores.names, self.scores.dead.all(-1), strict=True) if gone]
+        if dead:
+            parts.append(f"{len(dead)} of {len(self.scores.names)} blocks are dead, the first {dead[0]}")
+        if len(dead) == len(self.scores.names):
+            parts.append("branches may begin at zero by design: measure after some training")
+        return "; ".join(parts)
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain data, in the versioned schema."""
+        return alignment_document(self)
+
+
+def align(
+    model: nn.Module,
+    batch: Any,
+    *,
+    blocks: Sequence[str] | None = None,
+    top: int | None = None,
+    samples: int = 1,
+    classes: int = 10,
+    token: int | None = None,
+    running_statistics: bool = False,
+    name: str | None = None,
+    seed: int = 0,
+) -> Alignment:
+    """Measure how the residual blocks of `model` align, on the first `samples` of `batch`.
+
+    Batch norm uses the statistics of the whole batch unless `running_statistics` asks for its own. The other
+    arguments are those of `orthoscope.probe.residual_jacobians`; the model is left alone.
+    """
+    start = time.perf_counter()
+    call = as_call(model, batch)
+    chosen = _first(call, samples)
+    shared: dict[str, Any] = {"token": token, "seed": seed, "statistics": None if running_statistics else call}
+    jacobians = residual_jacobians(model, chosen, blocks, (classes + 1) if top is None else top, **shared)
+    notes = []
+    if call.samples < 2 and not running_statistics:
+        notes.append("one sample has no batch statistics: give more, or use running statistics")
+    return Alignment(
+        name=name or class_name(unwrapped(model)),
+        jacobians=jacobians,
+        scores=residual_alignment(jacobians, jacobians.path, classes=classes),
+        whole=_whole(model, chosen, call, running_statistics),
+        classes=classes,
+        notes=tuple(notes),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _whole(model: nn.Module, chosen: Call, call: Call, running_statistics: bool) -> Isometry | None:
+    try:
+        # Only the whole spectrum counts here; where it is not to be had, the few largest need not be right.
+        statistics = None if running_statistics else call
+        (whole,) = layer_jacobians(model, chosen, statistics=statistics, tolerance=ANYTHING)
+    except (ValueError, RuntimeError):
+        return None  # tokens are no numbers, and outputs need not be one tensor
+    if whole.singular_values.shape[-1] < min(whole.operator.shape):
+        return None
+    mean, spread = dynamical_isometry(whole.singular_values)
+    return Isometry(mean.median(), spread.median())
+
+
+def _first(call: Call, samples: int) -> Call:
+    """The first samples of every tensor that counts them."""
+    if samples < 1:
+        raise ValueError(f"a Jacobian is taken at a sample: give at least 1, got {samples}")
+    count = call.samples
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value[:samples] if value.ndim and value.shape[0] == count else value
+        if isinstance(value, dict):
+            return {key: cut(item) for key, item in value.items()}
+        return type(value)(cut(item) for item in value) if isinstance(value, (tuple, list)) else value
+
+    return Call(cut(tuple(call.args)), cut(dict(call.kwargs)))
+
+
+def _median(values: Tensor) -> float:
+    defined = values[values.isfinite()]
+    return float(defined.median()) if defined.numel() else torch.nan

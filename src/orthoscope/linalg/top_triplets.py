@@ -1,0 +1,125 @@
+r"""The largest singular values of an operator that is only known by its products, with an error for each.
+
+Block Golub-Kahan with full reorthogonalisation and thick restarts: orthonormal $V$ and $U$ grow by a block at a time
+so that $AV = UB$, and $A^\top U$ leaves the span of $V$ only through its last block. The singular triplets of the
+small $B$ are those of $A$ up to a residual $\|A^\top u - \sigma v\|$ that costs nothing to read off, and $\sigma$ is
+within it of a true singular value (Weyl). A block, because one product with many vectors is far cheaper than many.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Vectors = Float[Tensor, "*batch dimension count"]
+Product = Callable[[Tensor], Tensor]
+
+# Vectors in a block beyond those asked for: the gap that convergence feeds on.
+_OVERSAMPLING = 4
+# Blocks kept before a restart: memory against products.
+_BLOCKS = 10
+_MOST_BLOCKS = 200
+
+
+class Triplets(NamedTuple):
+    """`left` · diag(`values`) · `right`ᵀ, largest first; each value is within its error of a true one."""
+
+    left: Vectors
+    values: Float[Tensor, "*batch count"]
+    right: Vectors
+    errors: Float[Tensor, "*batch count"]
+
+
+@dataclass
+class _Bases:
+    """$AV = UB$ with orthonormal $V$ and $U$; `width` columns of $U$ are the newest."""
+
+    left: Tensor
+    right: Tensor
+    small: Tensor
+    width: int
+
+
+def top_triplets(
+    multiply: Product,
+    multiply_transposed: Product,
+    start: Vectors,
+    count: int,
+    *,
+    tolerance: float = 1e-4,
+) -> Triplets:
+    r"""The `count` largest triplets of $A$, from `multiply` ($V \mapsto AV$) and its transpose, a batch at a time.
+
+    `start` is random, `(..., columns of A, at least count)`: its width is the block (`block_width` proposes one).
+    Stops when every residual is below `tolerance` times the largest value; errors above that say that it did not
+    get there.
+    """
+    if start.shape[-1] < count:
+        raise ValueError(f"{count} triplets need a block of at least as many vectors, got {start.shape[-1]}")
+    new = torch.linalg.qr(start).Q
+    bases: _Bases | None = None
+    for number in range(_MOST_BLOCKS):
+        bases = _extended(bases, new, multiply(new))
+        x, values, y = torch.linalg.svd(bases.small)
+        _, new, rest = _orthonormalised(multiply_transposed(bases.left[..., -bases.width :]), bases.right)
+        last = x[..., -bases.width :, :].to(rest.dtype)
+        residuals = torch.linalg.vector_norm((rest @ last).double(), dim=-2)
+        full = bases.right.shape[-1] + new.shape[-1] > start.shape[-2]
+        worst = residuals[..., :count].amax(-1) - tolerance * values[..., 0]
+        if full or number == _MOST_BLOCKS - 1 or bool((worst <= 0).all()):
+            break
+        if bases.right.shape[-1] >= _BLOCKS * start.shape[-1]:
+            bases = _restarted(bases, x, values, y, start.shape[-1])
+    assert bases is not None
+    left = bases.left @ x[..., :count].to(bases.left.dtype)
+    right = bases.right @ y.mT[..., :count].to(bases.right.dtype)
+    return Triplets(left, values[..., :count], right, residuals[..., :count])
+
+
+def block_width(count: int) -> int:
+    """How many vectors a block for `count` triplets should have."""
+    return count + _OVERSAMPLING
+
+
+def _extended(bases: _Bases | None, right: Tensor, image: Tensor) -> _Bases:
+    """$V$ and $U$ with one more block: `image` is $A$ times the new columns of $V$."""
+    if bases is None:
+        frame, triangle = torch.linalg.qr(image)
+        return _Bases(frame, right, triangle.double(), frame.shape[-1])
+    inside, frame, triangle = _orthonormalised(image, bases.left)
+    top = torch.cat([bases.small, inside.double()], dim=-1)
+    zeros = bases.small.new_zeros(*bases.small.shape[:-2], triangle.shape[-2], bases.small.shape[-1])
+    bottom = torch.cat([zeros, triangle.double()], dim=-1)
+    return _Bases(
+        torch.cat([bases.left, frame], dim=-1),
+        torch.cat([bases.right, right], dim=-1),
+        torch.cat([top, bottom], dim=-2),
+        frame.shape[-1],
+    )
+
+
+def _restarted(bases: _Bases, x: Tensor, values: Tensor, y: Tensor, width: int) -> _Bases:
+    """The best triplets alone: what $A^\\top$ makes of them lies in their span and that of the next block."""
+    keep = 2 * width
+    left = bases.left @ x[..., :keep].to(bases.left.dtype)
+    right = bases.right @ y.mT[..., :keep].to(bases.right.dtype)
+    return _Bases(left, right, torch.diag_embed(values[..., :keep]), bases.width)
+
+
+def _orthonormalised(vectors: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    r"""$Y = \text{basis}\,C + QR$ with $Q$ orthonormal and orthogonal to the basis: $(C, Q, R)$.
+
+    Three times: where $Y$ nearly lies in the span of the basis, what is left of it is mostly rounding, and a $Q$
+    that leans on the basis would make one singular value look like two.
+    """
+    inside = basis.mT @ vectors
+    frame, triangle = torch.linalg.qr(vectors - basis @ inside)
+    for _ in range(2):
+        more = basis.mT @ frame
+        frame, again = torch.linalg.qr(frame - basis @ more)
+        inside = inside + more @ triangle
+        triangle = again @ triangle
+    return inside, frame, triangle

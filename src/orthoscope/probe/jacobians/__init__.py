@@ -1,0 +1,1 @@
+"""Jacobians of residual branches and of layers: found by themselves, as operators, with their singular triplets."""

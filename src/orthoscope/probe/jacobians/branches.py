@@ -1,0 +1,132 @@
+r"""From additions to residual branches: $h_{i+1} = s(h_i) + F(h_i)$, found by what was made from what.
+
+A sum is residual if one operand was made from the other with weights on the way (the skip is the identity), or both
+were made from the input of the module that adds, by separate ways (the skip is a projection: the first block of a
+stage). No name of a class is asked for.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from torch import nn
+
+from orthoscope.probe.jacobians.graph import Ancestry, ancestry
+from orthoscope.probe.jacobians.sightings import ModuleCall, Point, Sum
+from orthoscope.probe.names import observable_modules
+
+IDENTITY, PROJECTION, NONE = "identity", "projection", "none"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One residual branch: from `start`, which the skip carries on, to `end`, which is added to it."""
+
+    name: str
+    start: Point
+    end: Point
+    skip: str  # identity, projection, or none
+    result: Point  # what goes on: the sum, activated if it is
+    summed: Point | None = None  # the sum, where an activation follows it
+    activation: str = ""
+
+
+def residual_branches(sums: Sequence[Sum], model: nn.Module) -> tuple[list[Branch], dict[str, str]]:
+    """All of them in the order they ran, and for every module whose additions were not taken, why."""
+    found: list[tuple[Sum, Branch]] = []
+    left_out: dict[str, str] = {}
+    for seen in sums:
+        verdict = _judged(seen)
+        if isinstance(verdict, Branch):
+            found.append((seen, verdict))
+        else:
+            left_out.setdefault(seen.module, verdict)
+    within = [(seen, outer) for seen, branch in found if (outer := _around(seen, branch, found)) is not None]
+    for seen, outer in within:
+        left_out.setdefault(seen.module, f"it is one of several branches that {outer.name or '(model)'} adds at once")
+    found = [(seen, branch) for seen, branch in found if not any(seen is inner for inner, _ in within)]
+    named = _named(found, dict(observable_modules(model)))
+    taken = {seen.module for seen, _ in found}
+    return named, {module: why for module, why in left_out.items() if module not in taken}
+
+
+def module_branches(calls: Sequence[ModuleCall], names: Sequence[str]) -> list[Branch]:
+    """Whole modules as branches, without a skip, in the order they ran."""
+    counts = Counter(call.name for call in calls)
+    missing = [name for name in names if not counts[name]]
+    if missing:
+        raise ValueError(f"module {missing[0]!r} was never called: its parent uses it directly, or not at all")
+    branches, turn = [], Counter[str]()
+    for call in calls:
+        turn[call.name] += 1
+        if call.input is None or call.output is None:
+            raise ValueError(
+                f"module {call.name!r} is not given a floating tensor, or returns none, so that it has no Jacobian"
+            )
+        name = call.name if counts[call.name] == 1 else f"{call.name} (call {turn[call.name]})"
+        branches.append(Branch(name, call.input, call.output, NONE, call.output))
+    return branches
+
+
+def _judged(seen: Sum) -> Branch | str:
+    """The branch that ends in this sum, still without a name of its own, or why there is none."""
+    left, right = seen.operands
+    for start, end in ((left, right), (right, left)):
+        way = ancestry(end.edge, start.edge)
+        if way.reached and way.operations:
+            if not way.weights:
+                return "it adds a function of a tensor to that tensor, but no weight takes part"
+            return _branch(seen, start, end, IDENTITY)
+    if seen.around is None:
+        return "its operands are not made from each other, nor from an input that can be differentiated"
+    ways = [ancestry(operand.edge, seen.around.edge) for operand in seen.operands]
+    if not all(way.reached for way in ways):
+        return "it adds tensors of which neither is made from the other or from the input of the module"
+    if ways[0].operations & ways[1].operations:
+        return "it adds two functions of a tensor within the module: no way around its weights"
+    return _projected(seen, seen.around, ways)
+
+
+def _around(seen: Sum, branch: Branch, found: Sequence[tuple[Sum, Branch]]) -> Branch | None:
+    """The branch of the same start that a sum is only a part of, as where attention and MLP run side by side."""
+    if branch.skip != PROJECTION:
+        return None
+    for _, other in found:
+        same = other.start.edge == branch.start.edge
+        if (
+            same
+            and other.skip == IDENTITY
+            and seen.result.edge.node in ancestry(other.end.edge, other.start.edge).operations
+        ):
+            return other
+    return None
+
+
+def _projected(seen: Sum, start: Point, ways: Sequence[Ancestry]) -> Branch | str:
+    """The longer way is the branch, the shorter its shortcut."""
+    longer = max((0, 1), key=lambda index: len(ways[index].operations))
+    if not ways[longer].weights:
+        return "it adds two functions of its input, but no weight takes part"
+    return _branch(seen, start, seen.operands[longer], PROJECTION)
+
+
+def _branch(seen: Sum, start: Point, end: Point, skip: str) -> Branch:
+    # An activation is part of the block only if nothing else sees the sum itself, as the next skip would.
+    if seen.activated is None or seen.other_uses:
+        return Branch(seen.module, start, end, skip, seen.result)
+    return Branch(seen.module, start, end, skip, seen.activated, seen.result, seen.activation)
+
+
+def _named(found: Sequence[tuple[Sum, Branch]], modules: Mapping[str, nn.Module]) -> list[Branch]:
+    """After the module that adds; where it adds several times, after its largest child since the last time."""
+    per_module = Counter(branch.name for _, branch in found)
+    calls: Counter[str] = Counter()
+    named = []
+    for seen, branch in found:
+        name = branch.name
+        if per_module[name] > 1 and seen.since:
+            name = max(seen.since, key=lambda child: sum(p.numel() for p in modules[child].parameters()))
+        calls[name] += 1
+        label = name or "(model)"
+        named.append(replace(branch, name=label if calls[name] == 1 else f"{label} (call {calls[name]})"))
+    return named

@@ -1,0 +1,93 @@
+"""A copy of a model that can be differentiated at leisure: the user's own is never run, and may train on meanwhile."""
+
+import contextlib
+import copy
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from orthoscope.probe.batches import Call, copied
+from orthoscope.probe.names import unwrapped
+
+
+def replica(model: nn.Module, dtype: torch.dtype | None = None, statistics: Call | None = None) -> nn.Module:
+    """The model in eval mode, its weights part of the graph, in another precision if asked.
+
+    With `statistics`, batch norm uses those of that batch instead of its running ones, which at
+    initialisation are 0 and 1 and make another network.
+    """
+    try:
+        twin = copy.deepcopy(unwrapped(model))
+    except Exception as error:  # whatever a module keeps may refuse to be copied
+        raise ValueError(
+            f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}), and its Jacobians are "
+            "taken on a copy: build it anew, or load its weights into one that can"
+        ) from error
+    for parameter in twin.parameters():
+        parameter.grad = None
+        if parameter.is_floating_point():
+            parameter.requires_grad_()
+    twin = twin.eval() if dtype is None else twin.eval().to(dtype)
+    if statistics is not None:
+        _calibrate_(twin, statistics)
+    return twin
+
+
+def arguments(twin: nn.Module, call: Call) -> Call:
+    """The call with tensors where the model is, floating ones in its precision and part of the graph."""
+    weight = next((p for p in twin.parameters() if p.is_floating_point()), torch.zeros(()))
+    with torch.enable_grad():
+        args, kwargs = copied((call.args, dict(call.kwargs)), weight.device, differentiable=True)
+        return Call(_in_precision(args, weight.dtype), _in_precision(kwargs, weight.dtype))
+
+
+@contextlib.contextmanager
+def differentiable_pass() -> Iterator[None]:
+    """A forward pass all of whose operations have second derivatives, and which leaves the random generator alone.
+
+    Fused attention has none, and fast paths of torch's own encoder have not even first ones. Compiled code is run
+    eagerly: additions inside it could not be seen.
+    """
+    fast = torch.backends.mha.get_fastpath_enabled()
+    dynamo_is_loaded = "torch._dynamo" in sys.modules
+    stance = torch.compiler.set_stance("force_eager") if dynamo_is_loaded else contextlib.nullcontext()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with stance, torch.random.fork_rng(devices=()), sdpa_kernel(SDPBackend.MATH), torch.enable_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+@torch.no_grad()
+def _calibrate_(twin: nn.Module, call: Call) -> None:
+    """One pass on `call` leaves its statistics in the running ones, the variance as torch keeps it (over n - 1)."""
+    keeping: list[Any] = [
+        module for module in twin.modules() if isinstance(getattr(module, "running_mean", None), Tensor)
+    ]
+    if not keeping:
+        return
+    momenta = [(module, module.momentum) for module in keeping]
+    for module in keeping:
+        module.train()
+        module.momentum = 1.0
+    batch = arguments(twin, call)
+    with torch.random.fork_rng(devices=()):
+        twin(*batch.args, **batch.kwargs)
+    for module, momentum in momenta:
+        module.eval()
+        module.momentum = momentum
+
+
+def _in_precision(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(dtype) if value.is_floating_point() else value
+    if isinstance(value, dict):
+        return {key: _in_precision(item, dtype) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(_in_precision(item, dtype) for item in value)
+    return value

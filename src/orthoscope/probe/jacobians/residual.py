@@ -1,0 +1,181 @@
+"""Jacobians of the residual branches of any model, without ever forming a large one."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from orthoscope.probe.batches import as_call
+from orthoscope.probe.jacobians.branches import Branch, module_branches, residual_branches
+from orthoscope.probe.jacobians.operator import JacobianOperator
+from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
+from orthoscope.probe.jacobians.sightings import Sightings
+from orthoscope.probe.jacobians.spectrum import Spectrum, spectrum
+from orthoscope.probe.names import observable_modules, unwrapped
+
+
+@dataclass(frozen=True)
+class BlockJacobian:
+    """$J = U\\,\\mathrm{diag}(\\sigma)\\,V^\\top$ of one residual branch, for every sample, the skip left out."""
+
+    name: str
+    skip: str  # identity; projection, where the skip is a layer of its own; none, where there is no skip
+    activation: str  # after the sum, whose slope multiplies the Jacobian; "" if there is none
+    operator: JacobianOperator = field(repr=False)
+    spectrum: Spectrum = field(repr=False)
+    input: Float[Tensor, "samples inputs"] = field(repr=False)  # the representation that the branch is taken at
+    output: Float[Tensor, "samples outputs"] = field(repr=False)  # the one after the block
+
+    @property
+    def singular_values(self) -> Float[Tensor, "samples count"]:
+        return self.spectrum.values
+
+    @property
+    def left(self) -> Float[Tensor, "samples outputs count"]:
+        return self.spectrum.left
+
+    @property
+    def right(self) -> Float[Tensor, "samples inputs count"]:
+        return self.spectrum.right
+
+    @property
+    def energy(self) -> Float[Tensor, "samples"]:
+        """$\\|J\\|_F^2$, an estimate where only the largest singular values were computed."""
+        return self.spectrum.energy
+
+    @property
+    def square(self) -> bool:
+        """Whether it maps a space to itself, so that it can be compared with others of that space."""
+        return self.skip != "projection" and self.operator.inputs == self.operator.outputs
+
+
+@dataclass(frozen=True)
+class ResidualJacobians(Sequence[BlockJacobian]):
+    """The blocks in the order they ran; `left_out` names modules whose additions are no residual branch, and why."""
+
+    blocks: tuple[BlockJacobian, ...]
+    left_out: Mapping[str, str]
+
+    @overload
+    def __getitem__(self, index: int) -> BlockJacobian: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[BlockJacobian, ...]: ...
+    def __getitem__(self, index: int | slice) -> BlockJacobian | tuple[BlockJacobian, ...]:
+        return self.blocks[index]
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def __iter__(self) -> Iterator[BlockJacobian]:
+        return iter(self.blocks)
+
+    @property
+    def path(self) -> list[Float[Tensor, "samples _"]]:
+        """What every block was given, and what the last one made of it."""
+        return [block.input for block in self.blocks] + [self.blocks[-1].output]
+
+
+def residual_jacobians(
+    model: nn.Module,
+    sample: Any,
+    blocks: Sequence[str] | None = None,
+    top: int | None = None,
+    *,
+    token: int | None = None,
+    statistics: Any = None,
+    dtype: torch.dtype | None = None,
+    tolerance: float = 1e-4,
+    seed: int = 0,
+) -> ResidualJacobians:
+    r"""$J_i = \partial F_i/\partial h_i$ of every residual branch, $h_{i+1} = h_i + F_i(h_i)$, with its SVD.
+
+    Branches are found in one forward pass, by what is added to what it was made from; `blocks` names modules instead:
+    the branches within them or, for a module that adds nothing, the module itself. If an activation follows the sum,
+    its slope multiplies the Jacobian; a normalisation there does not.
+
+    `sample` is a batch of one or more samples, each with a Jacobian of its own; `token` takes one token's,
+    $\partial F_t/\partial h_t$. Up to 768 dimensions all singular triplets are exact; beyond, or with `top`, the
+    `top` (11) largest, each with an error. The model is in eval mode, or with `statistics`, a batch, batch norm uses
+    those of that batch. `dtype=torch.float64` computes in double precision.
+    The model is never run: a copy is, which the operators keep.
+    """
+    seen = _watched(model, sample, blocks or (), statistics, dtype)
+    found, left_out = residual_branches(seen.sums, unwrapped(model))
+    chosen = found if blocks is None else _chosen(found, seen, blocks)
+    if not chosen:
+        raise ValueError(_nothing(left_out))
+    generator = torch.Generator().manual_seed(seed)
+    return ResidualJacobians(tuple(_measured(branch, top, token, tolerance, generator) for branch in chosen), left_out)
+
+
+def layer_jacobians(
+    model: nn.Module,
+    sample: Any,
+    layers: Sequence[str] = ("",),
+    top: int | None = None,
+    *,
+    token: int | None = None,
+    statistics: Any = None,
+    dtype: torch.dtype | None = None,
+    tolerance: float = 1e-4,
+    seed: int = 0,
+) -> ResidualJacobians:
+    r"""$\partial\,\text{output}/\partial\,\text{input}$ of whole modules, skips and all; "" is the whole network.
+
+    The first floating tensor that a module is given and the first that it returns count; the other arguments are
+    those of `residual_jacobians`.
+    """
+    seen = _watched(model, sample, layers, statistics, dtype)
+    chosen = module_branches(seen.calls, layers)
+    generator = torch.Generator().manual_seed(seed)
+    return ResidualJacobians(tuple(_measured(one, top, token, tolerance, generator) for one in chosen), {})
+
+
+def _watched(
+    model: nn.Module, sample: Any, names: Sequence[str], statistics: Any, dtype: torch.dtype | None
+) -> Sightings:
+    """One pass of a copy: its additions, and the calls of the modules named."""
+    known = {name for name, _ in observable_modules(unwrapped(model))}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"the model has no module {name!r}: names are those of model.named_modules()")
+    twin = replica(model, dtype, None if statistics is None else as_call(model, statistics))
+    call = arguments(twin, as_call(model, sample))
+    with differentiable_pass(), Sightings(twin, names) as seen:
+        twin(*call.args, **call.kwargs)
+    # Weights had to be part of the graph for branches to be told by them; nobody wants their gradients from here on.
+    for parameter in twin.parameters():
+        parameter.requires_grad_(False)
+    return seen
+
+
+def _measured(
+    branch: Branch, top: int | None, token: int | None, tolerance: float, generator: torch.Generator
+) -> BlockJacobian:
+    if top is not None and top < 1:
+        raise ValueError(f"top is the number of singular values of every block, at least 1, got {top}")
+    operator = JacobianOperator(branch, token)
+    start, end = (value if token is None else value[:, token] for value in (branch.start.value, branch.result.value))
+    try:
+        found = spectrum(operator, top, tolerance, generator)
+    except RuntimeError as error:
+        raise RuntimeError(f"the Jacobian of {branch.name} could not be taken: {error}") from error
+    return BlockJacobian(branch.name, branch.skip, branch.activation, operator, found, start.flatten(1), end.flatten(1))
+
+
+def _chosen(found: Sequence[Branch], seen: Sightings, names: Sequence[str]) -> list[Branch]:
+    """In the order of the list: the branches in a module, or the module as one."""
+    chosen: list[Branch] = []
+    for name in names:
+        inside = [branch for branch in found if branch.name == name or branch.name.startswith(f"{name}.")]
+        chosen += inside or module_branches([call for call in seen.calls if call.name == name], [name])
+    return chosen
+
+
+def _nothing(left_out: Mapping[str, str]) -> str:
+    why = "; ".join(f"{name or '(model)'}: {reason}" for name, reason in list(left_out.items())[:3])
+    seen = f"{len(left_out)} modules add, but {why}" if left_out else "no module adds two tensors of one shape"
+    return f"no residual branch was found: {seen}; name modules with blocks= to take their Jacobians all the same"

@@ -1,0 +1,174 @@
+"""What a forward pass shows of its additions: operands and result as places in the graph, and the module around."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.overrides import TorchFunctionMode
+from torch.utils.hooks import RemovableHandle
+
+from orthoscope.probe.batches import tensors_in
+from orthoscope.probe.jacobians.convolution import TRANSPOSED, cheap_twice
+from orthoscope.probe.names import observable_modules
+
+_ADDITIONS = {"add", "add_", "__add__", "__radd__", "__iadd__"}
+# What a network may do to a sum, number by number, before it is the next representation.
+_SMOOTH_OR_NOT = "relu relu6 hardtanh leaky_relu elu selu celu gelu silu mish tanh sigmoid softplus hardswish"
+ACTIVATIONS = frozenset(f"{name}{in_place}" for name in _SMOOTH_OR_NOT.split() for in_place in ("", "_"))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A tensor of the pass: where it is in the graph, and a copy of what it was, safe from in-place operations."""
+
+    edge: GradientEdge
+    value: Tensor
+
+
+@dataclass
+class Sum:
+    """An addition of two tensors of one shape that both belong to the graph."""
+
+    stack: tuple[str, ...]  # modules that are running, the outermost first
+    around: Point | None  # input of the innermost of them
+    operands: tuple[Point, Point]
+    since: tuple[str, ...]  # children of the innermost that ran since its last addition, or since it began
+    result: Point
+    activation: str = ""  # what is done to the result, number by number, before anything else; "" if nothing
+    activated: Point | None = None
+    other_uses: int = 0  # of the result, beside the activation
+
+    @property
+    def module(self) -> str:
+        return self.stack[-1]
+
+
+@dataclass
+class ModuleCall:
+    """A module that ran: its first floating input and output."""
+
+    name: str
+    input: Point | None
+    output: Point | None = None
+
+
+@dataclass
+class _Running:
+    name: str
+    input: Point | None
+    since: list[str] = field(default_factory=list)
+
+
+class Sightings(TorchFunctionMode):
+    """Watches a model while active: `sums` in the order they were made, and `calls` of the modules named.
+
+    Operations are seen as Python calls them; what happens inside a fused one is its own affair.
+    """
+
+    def __init__(self, model: nn.Module, wanted: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.sums: list[Sum] = []
+        self.calls: list[ModuleCall] = []
+        self._wanted = set(wanted)
+        self._running: list[_Running] = []
+        self._modules = dict(observable_modules(model))
+        self._handles: list[RemovableHandle] = []
+        self._latest: tuple[Tensor, Sum] | None = None  # the last sum, while nobody has changed it
+
+    def __enter__(self) -> "Sightings":
+        for name, module in self._modules.items():
+            self._handles.append(module.register_forward_pre_hook(self._entering(name), with_kwargs=True))
+            self._handles.append(module.register_forward_hook(self._leaving(name), always_call=False))
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        for handle in self._handles:
+            handle.remove()
+        self._latest = None
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        options = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        operands = _operands(args, options) if name in _ADDITIONS else None
+        points = None if operands is None else (point(operands[0]), point(operands[1]))
+        result = cheap_twice(func, args, options) if name in TRANSPOSED else None
+        result = func(*args, **options) if result is None else result
+        if isinstance(result, Tensor):
+            self._use(name, args, result)
+        if points is not None and self._running:
+            self._note(points, result)
+        return result
+
+    def _note(self, operands: tuple[Point, Point], result: Tensor) -> None:
+        here = self._running[-1]
+        stack = tuple(running.name for running in self._running)
+        seen = Sum(stack, here.input, operands, tuple(here.since), point(result))
+        here.since.clear()
+        self.sums.append(seen)
+        self._latest = result, seen
+
+    def _use(self, name: str, args: Any, result: Tensor) -> None:
+        """An activation of the last sum is kept with it; any other use is counted."""
+        if self._latest is None:
+            return
+        tensor, seen = self._latest
+        if not any(argument is tensor for argument in args):
+            return
+        # In the module that adds or in a child of it: what comes later belongs to the network behind the block.
+        own = tuple(running.name for running in self._running)[: len(seen.stack)] == seen.stack
+        if name in ACTIVATIONS and own and seen.activated is None and not seen.other_uses:
+            seen.activation, seen.activated = name.rstrip("_"), point(result)
+            # In place, the sum is gone, and later uses of that tensor are uses of the activation.
+            self._latest = None if result is tensor else self._latest
+        else:
+            seen.other_uses += 1
+
+    def _entering(self, name: str) -> Callable[..., None]:
+        def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
+            first = next((t for t in tensors_in((args, kwargs)) if t.is_floating_point()), None)
+            self._running.append(_Running(name, _point_if_in_graph(first)))
+
+        return enter
+
+    def _leaving(self, name: str) -> Callable[..., None]:
+        def leave(module: nn.Module, args: Any, output: Any) -> None:
+            running = self._running.pop()
+            if self._running:
+                self._running[-1].since.append(name)
+            if name in self._wanted:
+                first = next((t for t in tensors_in(output) if t.is_floating_point()), None)
+                self.calls.append(ModuleCall(name, running.input, _point_if_in_graph(first)))
+
+        return leave
+
+
+def point(tensor: Tensor) -> Point:
+    """Where a tensor is now, and what it holds."""
+    with torch._C.DisableTorchFunction():
+        return Point(get_gradient_edge(tensor), tensor.detach().clone())
+
+
+def _point_if_in_graph(tensor: Tensor | None) -> Point | None:
+    return None if tensor is None or not tensor.requires_grad else point(tensor)
+
+
+def _operands(args: Sequence[Any], options: Mapping[str, Any]) -> tuple[Tensor, Tensor] | None:
+    """Two floating tensors of one shape, both in the graph, added as they are."""
+    both = (*args, *(options[name] for name in ("input", "other") if name in options))
+    if len(both) != 2 or options.get("alpha", 1) != 1:
+        return None
+    left, right = both
+    if not isinstance(left, Tensor) or not isinstance(right, Tensor):
+        return None
+    in_graph = left.requires_grad and right.requires_grad
+    return (left, right) if in_graph and left.shape == right.shape and left.is_floating_point() else None
