@@ -10,32 +10,35 @@ import pytest
 import torch
 
 from orthoscope.papers.ju2025.optimizer_comparison import (
+    QUICK,
+    best_rate,
+    cells,
+    check,
+    compare,
+    differences,
+    final_losses,
+    interval,
+    plot,
+    rates,
+    run,
+    summary,
+)
+from orthoscope.papers.ju2025.optimizers import OPTIMIZERS, SideBySide
+from orthoscope.papers.ju2025.tuned_training import (
     CHOICE,
     COMPARISON,
     DIGITS,
-    QUICK,
     TASKS,
     TEXT,
     Config,
     Job,
     Row,
     batches,
-    best_rate,
-    check,
-    compare,
-    differences,
-    final_losses,
     held_out,
-    interval,
     network,
-    plot,
-    rates,
     rising_and_falling,
-    run,
-    summary,
     training,
 )
-from orthoscope.papers.ju2025.optimizers import OPTIMIZERS, SideBySide
 from orthoscope.papers.results import plain, read_meta, read_table
 
 SAVED = Path(__file__).parents[2] / "results" / "ju2025" / "optimizer_comparison"
@@ -154,6 +157,14 @@ def test_differences_are_paired_by_seed_and_intervals_are_students() -> None:
     reach = 4.302653 / math.sqrt(3)
     assert interval([1.0, 2.0, 3.0]) == pytest.approx((2 - reach, 2 + reach), rel=1e-6)
     assert interval([1.0, math.inf]) == (-math.inf, math.inf)
+
+
+def test_a_cell_is_a_task_with_an_optimizer_and_finds_what_the_whole_finds(rows: list[Row]) -> None:
+    parts = cells(QUICK)
+    assert [(*part.tasks, *part.optimizers) for part in parts] == [
+        (task, name) for task in TASKS for name in OPTIMIZERS
+    ]
+    assert run(parts[1]) == [row for row in rows if (row.task, row.optimizer) == (TASKS[0], list(OPTIMIZERS)[1])]
 
 
 def test_every_check_can_fail(rows: list[Row]) -> None:
