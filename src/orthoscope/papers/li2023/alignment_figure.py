@@ -36,7 +36,7 @@ def _path(rows: Sequence[Row], data: str) -> Panel:
         )
         series.append(Series(name, first, second, marks=True))
     across, up = _around([x for one in series for x in one.x]), _around([y for one in series for y in one.y])
-    measure = "second principal axis, one input, seed 0"
+    measure = f"second principal axis, one input, seed {_pictured(rows)}"
     return Panel(f"RA1, {data}", measure, "first principal axis", across, up, series)
 
 
@@ -59,13 +59,19 @@ def _inverse(rows: Sequence[Row], data: str) -> Panel:
 
 def _pairs(rows: Sequence[Row], data: str) -> Heat:
     """RA2: how far block i is from the singular vectors of block j."""
-    return _heat(rows, PAIR, f"RA2, {data}: pairs of blocks", "misalignment, trained, seed 0", ("block j", "block i"))
+    measure = f"misalignment, trained, seed {_pictured(rows)}"
+    return _heat(rows, PAIR, f"RA2, {data}: pairs of blocks", measure, ("block j", "block i"))
 
 
 def _entries(rows: Sequence[Row], data: str) -> Heat:
     title = f"RA2, {data}: singular vectors"
-    measure = "|uᵀJv|/σ₁, trained, seed 0"
+    measure = f"|uᵀJv|/σ₁, trained, seed {_pictured(rows)}"
     return _heat(rows, ENTRY, title, measure, ("singular vectors of all blocks j", "of blocks i"))
+
+
+def _pictured(rows: Sequence[Row]) -> int:
+    """The seed of which paths and matrices were kept."""
+    return next(row.seed for row in rows if row.quantity == PAIR)
 
 
 def _heat(rows: Sequence[Row], quantity: str, title: str, measure: str, names: tuple[str, str]) -> Heat:
