@@ -123,22 +123,22 @@ def output_and_pull_back(chain: Chain, inputs: Batches, layer: int) -> tuple[Bat
     r"""$h = \phi(\alpha N(x))$, or $N(\phi(\alpha x))$, and what turns a gradient for $h$ into one for $x$."""
     norm = chain.normalisation
     if norm is None:
-        slopes = _slopes(chain, inputs, layer)
-        return chain.activated(inputs, layer), lambda gradient: gradient * slopes
+        return chain.activated(inputs, layer), _through_activation(chain, inputs, layer)
+    normed, factors = norm(inputs if chain.norm_first else chain.activated(inputs, layer))
+    before = _through_activation(chain, normed if chain.norm_first else inputs, layer)
+
+    def through_norm(gradient: Gradients) -> Gradients:
+        return norm.pull_back(gradient, normed.unsqueeze(1), factors.unsqueeze(1))
+
     if chain.norm_first:
-        normed, factors = norm(inputs)
-        slopes = _slopes(chain, normed, layer)
-        return chain.activated(normed, layer), lambda gradient: norm.pull_back(
-            gradient * slopes, normed.unsqueeze(1), factors.unsqueeze(1)
-        )
-    slopes = _slopes(chain, inputs, layer)
-    normed, factors = norm(chain.activated(inputs, layer))
-    return (
-        normed,
-        lambda gradient: norm.pull_back(gradient, normed.unsqueeze(1), factors.unsqueeze(1)) * slopes,
-    )
+        return chain.activated(normed, layer), lambda gradient: through_norm(before(gradient))
+    return normed, lambda gradient: before(through_norm(gradient))
 
 
-def _slopes(chain: Chain, inputs: Batches, layer: int) -> Tensor | float:
-    """For all ends alike; those of a line are one number."""
-    return chain.gain_of(layer) if chain.function is None else chain.slopes(inputs, layer).unsqueeze(1)
+def _through_activation(chain: Chain, inputs: Batches, layer: int) -> Callable[[Gradients], Gradients]:
+    r"""Times $\alpha\phi'(\alpha x)$; of the identity that is a number, and often 1."""
+    if chain.function is None:
+        gain = chain.gain_of(layer)
+        return lambda gradient: gradient if gain == 1 else gain * gradient
+    slopes = chain.slopes(inputs, layer).unsqueeze(1)
+    return lambda gradient: gradient * slopes

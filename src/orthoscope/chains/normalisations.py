@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -30,10 +31,11 @@ class Normalisation:
 
     def pull_back(self, gradient: Hidden, outputs: Float[Tensor, "*#batch samples units"], factors: Tensor) -> Hidden:
         r"""For $x$ from the gradient $g$ for $y$: $r\,(g - y\,\overline{gy} - \bar g)$; $\bar g$ if centred."""
-        along = gradient - outputs * (gradient * outputs).mean(self.axis, keepdim=True)
+        shared = (gradient * outputs).mean(self.axis, keepdim=True)
+        along = torch.addcmul(gradient, outputs, shared, value=-1)
         if self.centred:
-            along = along - gradient.mean(self.axis, keepdim=True)
-        return along * factors
+            along -= gradient.mean(self.axis, keepdim=True)
+        return along.mul_(factors)
 
 
 NORMS: dict[str, Normalisation | None] = {
