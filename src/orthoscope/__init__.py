@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orthoscope import (
+        chains,
         data,
         diagnosis,
         findings,
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
         metrics,
         models,
         optim,
+        papers,
         probe,
         report,
+        sweep,
         theory,
         training,
     )
@@ -53,6 +56,7 @@ __all__ = [
     "Verdict",
     "Watch",
     "align",
+    "chains",
     "data",
     "diagnose",
     "diagnosis",
@@ -64,9 +68,11 @@ __all__ = [
     "metrics",
     "models",
     "optim",
+    "papers",
     "predict",
     "probe",
     "report",
+    "sweep",
     "theory",
     "training",
     "watch",

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from orthoscope import metrics
 from orthoscope.linalg import haar
+from orthoscope.metrics.jacobians.medians import defined_median
 from orthoscope.models import ResNet
 from orthoscope.probe import ResidualJacobians, residual_jacobians
 from orthoscope.theory import aligned_representations, equispacing_singular_values
@@ -217,3 +218,17 @@ def test_alignment_of_too_few_singular_values_says_that_the_rank_is_unknown() ->
     assert metrics.residual_alignment(blocks, blocks.path, classes=2).rank_ratio.isfinite().all()
     with pytest.raises(ValueError, match="no Jacobian was given"):
         metrics.residual_alignment([], [])
+
+
+def test_the_median_of_two_is_between_them_and_what_is_not_finite_does_not_count() -> None:
+    assert defined_median(torch.tensor([1.0, 3.0])) == 2
+    assert defined_median(torch.tensor([torch.nan, 5.0, 1.0, torch.inf, 2.0])) == 2
+    assert math.isnan(defined_median(torch.tensor([torch.nan])))
+
+
+def test_more_classes_than_dimensions_say_nothing_of_the_rank_and_none_are_refused() -> None:
+    model = ResNet(kind=1, blocks=3, width=6, in_channels=1, image_size=4)
+    blocks = residual_jacobians(model, torch.randn(2, 1, 4, 4))
+    assert metrics.residual_alignment(blocks, blocks.path, classes=6).rank_ratio.isnan().all()
+    with pytest.raises(ValueError, match=r"classes is a number of directions: give at least 1, got 0"):
+        metrics.residual_alignment(blocks, blocks.path, classes=0)

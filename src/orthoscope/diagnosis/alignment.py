@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from orthoscope.diagnosis.alignment_document import alignment_document
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, residual_alignment
+from orthoscope.metrics.jacobians.decay import DepthLaw, depth_law
+from orthoscope.metrics.jacobians.medians import defined_median
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
 from orthoscope.probe.batches import Call, as_call
 from orthoscope.probe.names import unwrapped
@@ -63,12 +65,19 @@ class Alignment(Viewed):
             "RA1": (found.step_cosine, "representations move in one direction", "cosine of adjacent steps"),
             "RA2": (found.misalignment, "blocks share their singular vectors", "misalignment of pairs of blocks"),
             "RA3": (found.rank_ratio[~found.dead], f"Jacobians have rank {rank}", f"σ{rank + 1}/σ1, median of blocks"),
-            "RA4": (found.law.slope, "the largest singular value falls as 1/depth", "slope of 1/σ1 over depth"),
+            "RA4": (self.law.slope, "the largest singular value falls as 1/depth", "slope of 1/σ1 over depth"),
         }
         return tuple(
-            Score(key, statement, quantity, _median(value), *LIMITS[key])
+            Score(key, statement, quantity, defined_median(value), *LIMITS[key])
             for key, (value, statement, quantity) in numbers.items()
         )
+
+    @property
+    def law(self) -> DepthLaw:
+        """The line through what the table shows as 1/σ₁: medians over samples, of the blocks that are square."""
+        shapes = [jacobian.operator.shape for jacobian in self.jacobians]
+        middle = [defined_median(one) for one in self.scores.leading]
+        return depth_law(torch.tensor([one if a == b else 0.0 for one, (a, b) in zip(middle, shapes, strict=True)]))
 
     @property
     def verdict(self) -> str:
@@ -117,6 +126,8 @@ def align(
     arguments are those of `orthoscope.probe.residual_jacobians`; the model is left alone.
     """
     start = time.perf_counter()
+    if classes < 1:
+        raise ValueError(f"classes is a number of directions: give at least 1, got {classes}")
     call = as_call(model, batch)
     chosen = _first(call, samples)
     shared: dict[str, Any] = {"token": token, "seed": seed, "statistics": None if running_statistics else call}
@@ -145,7 +156,7 @@ def _whole(model: nn.Module, chosen: Call, call: Call, running_statistics: bool)
     if whole.singular_values.shape[-1] < min(whole.operator.shape):
         return None
     mean, spread = dynamical_isometry(whole.singular_values)
-    return Isometry(mean.median(), spread.median())
+    return Isometry(torch.tensor(defined_median(mean)), torch.tensor(defined_median(spread)))
 
 
 def _first(call: Call, samples: int) -> Call:
@@ -162,8 +173,3 @@ def _first(call: Call, samples: int) -> Call:
         return type(value)(cut(item) for item in value) if isinstance(value, (tuple, list)) else value
 
     return Call(cut(tuple(call.args)), cut(dict(call.kwargs)))
-
-
-def _median(values: Tensor) -> float:
-    defined = values[values.isfinite()]
-    return float(defined.median()) if defined.numel() else torch.nan

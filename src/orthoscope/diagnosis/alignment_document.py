@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.diagnosis.document import environment, finite
+from orthoscope.metrics.jacobians.medians import defined_median
 
 if TYPE_CHECKING:
     from orthoscope.diagnosis.alignment import Alignment, Score
@@ -15,7 +16,7 @@ SCHEMA = "orthoscope.residual/1"
 
 def alignment_document(alignment: "Alignment") -> dict[str, Any]:
     """Strict JSON: what is undefined or infinite is null; numbers are medians over samples."""
-    scores, law = alignment.scores, alignment.scores.law
+    scores = alignment.scores
     return {
         "schema": SCHEMA,
         "name": alignment.name,
@@ -29,7 +30,7 @@ def alignment_document(alignment: "Alignment") -> dict[str, Any]:
         "spacing_variation": _middle(scores.spacing_variation),
         "misalignment": _middle(scores.misalignment),
         "reversed_misalignment": _middle(scores.reversed_misalignment),
-        "law": {name: _middle(value) for name, value in law._asdict().items()},
+        "law": {name: finite(float(value)) for name, value in alignment.law._asdict().items()},
         "whole": None
         if alignment.whole is None
         else {"mean_log": finite(float(alignment.whole.mean)), "spread_log": finite(float(alignment.whole.spread))},
@@ -77,6 +78,4 @@ def _block(alignment: "Alignment", index: int) -> dict[str, Any]:
 
 
 def _middle(values: Tensor) -> float | None:
-    """The median of what is defined."""
-    defined = values[values.isfinite()]
-    return float(defined.median()) if defined.numel() else None
+    return finite(defined_median(values))

@@ -226,7 +226,9 @@ def test_sums_that_are_no_branches_are_named_with_the_reason() -> None:
         ValueError, match=r"no residual branch was found: 1 modules add, but 1: .* no weight takes part"
     ):
         residual_jacobians(plain, torch.randn(1, 4))
-    with pytest.raises(ValueError, match="no module adds two tensors of one shape; name modules with blocks="):
+    with pytest.raises(
+        ValueError, match=r"no module adds two tensors of one shape by \+ .*; name modules with blocks="
+    ):
         residual_jacobians(plain[0], torch.randn(1, 4))
 
 

@@ -52,6 +52,8 @@ def residual_alignment(
     Steps and singular vectors are compared within spaces of one size only: in a network whose stages differ, RA1 is
     the mean over stages, weighted by their steps, and RA2 that over pairs within stages. `classes` is $C$ and $K$.
     """
+    if classes < 1:
+        raise ValueError(f"classes is a number of directions: give at least 1, got {classes}")
     if len(jacobians) < 1:
         raise ValueError("no Jacobian was given: alignment is about blocks")
     values = [jacobian.singular_values.double().cpu() for jacobian in jacobians]
@@ -85,9 +87,7 @@ def residual_alignment(
 
 
 def _ratio(values: Tensor, jacobian: Jacobian, classes: int) -> PerSample:
-    """Nothing is beyond the last dimension; nothing is known beyond the last singular value that was computed."""
-    if min(jacobian.operator.shape) <= classes:
-        return torch.zeros_like(values[..., 0])
+    """Nothing is known beyond the last singular value that was computed, or that there is."""
     if values.shape[-1] <= classes:
         return torch.full_like(values[..., 0], torch.nan)
     return rank_ratio(values, classes)

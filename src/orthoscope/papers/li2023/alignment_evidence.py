@@ -8,6 +8,8 @@ from orthoscope.papers.li2023.trained_networks import Row
 
 # Two standard errors of a few seeds are no certainty, so every difference must also have the size of an effect.
 ERRORS = 2.0
+# Of the way from the untrained network to a perfectly aligned one.
+NEARER = 0.25
 
 
 def values(rows: Sequence[Row], data: str, quantity: str, *, skip: bool = True, trained: bool = True) -> list[float]:
@@ -83,26 +85,37 @@ def _grows(rows: Sequence[Row]) -> bool:
     return False
 
 
+def _nearer(rows: Sequence[Row], data: str, quantity: str, perfect: float) -> float:
+    """The part of the way to `perfect` that training went, the lower end of its interval over seeds."""
+    pairs = zip(values(rows, data, quantity, trained=False), values(rows, data, quantity), strict=True)
+    return interval([1 - abs(after - perfect) / abs(before - perfect) for before, after in pairs], ERRORS)[1]
+
+
 def compare_all(rows: list[Row]) -> list[Evidence]:
-    """Every score of the trained network beside what the paper states, with what it was before and without skips."""
+    """Every score of the trained network beside its limit in an aligned one, which is what the paper states.
+
+    It agrees if training brought it nearer to that, by a quarter of the way at least, and beyond the interval.
+    """
     found = []
     for data in datasets(rows):
-        for quantity, words, perfect, near in (
-            ("step_cosine", "RA1: cosine of adjacent steps", 1.0, lambda mean: mean > 0.3),
-            ("spacing_variation", "RA1: spread of step lengths", 0.0, lambda mean: mean < 0.6),
-            ("leading_misalignment", "RA2: misalignment of the first singular vectors", 0.0, lambda mean: mean < 0.8),
-            ("misalignment", "RA2: misalignment of the first ten", 0.0, lambda mean: mean < 0.9),
-            ("rank_ratio", "RA3: σ11/σ1", 0.0, lambda mean: mean < 0.2),
-            ("slope", "RA4: slope of 1/σ1 over depth", 1.0, lambda mean: 0.3 < mean < 3),
-            ("exponent", "RA4: exponent of depth", -1.0, lambda mean: mean < -0.5),
+        for quantity, words, perfect in (
+            ("step_cosine", "RA1: cosine of adjacent steps", 1.0),
+            ("spacing_variation", "RA1: spread of step lengths", 0.0),
+            ("leading_misalignment", "RA2: misalignment of the first singular vectors", 0.0),
+            ("misalignment", "RA2: misalignment of the first ten", 0.0),
+            ("rank_ratio", "RA3: σ11/σ1", 0.0),
+            ("slope", "RA4: slope of 1/σ1 over depth", 1.0),
+            ("exponent", "RA4: exponent of depth", -1.0),
         ):
             ours = interval(values(rows, data, quantity), ERRORS)
             before = interval(values(rows, data, quantity, trained=False))[0]
             without = interval(values(rows, data, quantity, skip=False))[0]
             why = f"{before:.2f} before training, {without:.2f} without skips"
-            if near(ours[0]):
+            nearer = _nearer(rows, data, quantity, perfect)
+            if nearer > NEARER:
+                why += f"; training went {nearer:.0%} of the way, with certainty"
                 found.append(Evidence(f"{words}, {data}", perfect, *ours, "agrees", why))
             else:
-                why += "; not seen at this size and length of training, and why was not tested"
+                why += f"; training did not go {NEARER:.0%} of the way with certainty, and why was not tested"
                 found.append(Evidence(f"{words}, {data}", perfect, *ours, "differs", why))
     return [row for row in found if math.isfinite(row.ours)]

@@ -38,11 +38,11 @@ QUICK = Config(
     data=("digits",),
     pools=(1,),
     blocks=(5,),
-    width=32,
+    width=48,
     images=500,
     steps=400,
     learning_rate=0.3,
-    samples=4,
+    samples=8,
     seeds=(0, 1, 2),
     pictured=0,
 )

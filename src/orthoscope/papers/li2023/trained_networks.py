@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from orthoscope.data import load
 from orthoscope.metrics import ResidualAlignment, misalignment, residual_alignment
+from orthoscope.metrics.jacobians.medians import defined_median
 from orthoscope.models import ResNet
 from orthoscope.probe import ResidualJacobians, residual_jacobians
 from orthoscope.training import minibatches, train
@@ -119,8 +120,8 @@ def _measured(config: Setting, network: ResNet, images: Tensor, of: tuple[str, i
     found = residual_alignment(jacobians, jacobians.path, classes=CLASSES)
     for name, value in _scores(found).items():
         yield Row(*of, name, 0, 0, value)
-    for index, value in enumerate(found.leading.median(-1).values.tolist(), start=1):
-        yield Row(*of, LEADING, index, 0, value)
+    for index, values in enumerate(found.leading, start=1):
+        yield Row(*of, LEADING, index, 0, defined_median(values))
     if of[2] == config.pictured and of[1]:
         yield from _pictured(found, jacobians, config.shown, of)
 
@@ -142,7 +143,7 @@ def _scores(found: ResidualAlignment) -> dict[str, float]:
         "r_squared": found.law.r_squared,
         "exponent": found.law.exponent,
     }
-    return {name: float(value[value.isfinite()].median()) for name, value in scores.items()}
+    return {name: defined_median(value) for name, value in scores.items()}
 
 
 def _pictured(
@@ -154,7 +155,7 @@ def _pictured(
         yield Row(*of, SECOND_AXIS, index, 0, second)
     blocks = range(len(found.names))
     for i, j in product(blocks, blocks):
-        yield Row(*of, PAIR, i + 1, j + 1, _rounded(found.pairs[i, j].nanmedian()))
+        yield Row(*of, PAIR, i + 1, j + 1, _rounded(torch.tensor(defined_median(found.pairs[i, j]))))
     # |U_jᵀ J_i V_j| over the largest singular value of J_i: rows of the grid are (i, p), columns (j, q).
     for i, p, j, q in product(blocks, range(shown), blocks, range(shown)):
         value = found.left_right[i, j, 0, p, q] / found.leading[i, 0]

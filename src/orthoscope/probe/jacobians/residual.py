@@ -177,5 +177,9 @@ def _chosen(found: Sequence[Branch], seen: Sightings, names: Sequence[str]) -> l
 
 def _nothing(left_out: Mapping[str, str]) -> str:
     why = "; ".join(f"{name or '(model)'}: {reason}" for name, reason in list(left_out.items())[:3])
-    seen = f"{len(left_out)} modules add, but {why}" if left_out else "no module adds two tensors of one shape"
+    seen = (
+        f"{len(left_out)} modules add, but {why}"
+        if left_out
+        else "no module adds two tensors of one shape by + or torch.add without alpha"
+    )
     return f"no residual branch was found: {seen}; name modules with blocks= to take their Jacobians all the same"
