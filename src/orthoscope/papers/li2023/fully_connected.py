@@ -16,8 +16,9 @@ from orthoscope.papers.li2023.trained_networks import Row, Setting, cells
 __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
 CLAIM = (
-    "Training a fully connected residual network aligns its blocks: representations move along a line in even steps, "
-    "blocks share their leading singular vectors, and Jacobians have no more directions than there are classes. 1/σ₁ "
+    "Training a fully connected residual network aligns its blocks: representations move along a line, though in steps "
+    "less even than before, blocks share their leading singular vectors, and Jacobians have no more directions than "
+    "there are classes. 1/σ₁ "
     "grows with depth on MNIST, with the exponent of the paper, less on Fashion-MNIST, and not on CIFAR-10. Without "
     "skips there is no line, nothing is shared and σ₁ grows, but the rank is low all the same."
 )
