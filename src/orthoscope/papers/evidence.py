@@ -41,3 +41,11 @@ def trend(quantity: str, differences: Sequence[float], sign: int, said: str = ""
     opposite = max(sign * low, sign * high) < 0
     why = "the opposite is seen" if opposite else "not decided: the interval has zero in it"
     return Evidence(quantity, None, ours, low, high, "differs", f"{said}; {why}" if said else why)
+
+
+def wilson(share: float, count: int, errors: float = 1.96) -> tuple[float, float]:
+    """Wilson's interval of a share seen in `count` cases; at shares of 0 and 1 too it has a width."""
+    square = errors**2
+    centre = (share + square / (2 * count)) / (1 + square / count)
+    reach = errors / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
+    return max(0.0, centre - reach), min(1.0, centre + reach)

@@ -1,0 +1,1 @@
+"""Orthoscope's own evidence: how often its verdict is right, and how often its fixes work."""

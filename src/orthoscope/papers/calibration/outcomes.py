@@ -1,0 +1,158 @@
+"""Which networks train: every member of the grid, briefly, at three learning rates, beside a shallow reference.
+
+A quarter of them is trained from three seeds, so that it is known how much of an outcome is chance. What comes of it
+is a table of losses; `orthoscope.papers.calibration.verdict` lays diagnoses beside it.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from orthoscope.diagnosis.outcome import trained
+from orthoscope.papers.calibration.grid import grid
+from orthoscope.papers.calibration.tasks import CLASSES
+from orthoscope.papers.calibration.trainings import BATCH, STEPS, losses, made, reference_loss
+from orthoscope.papers.drawing import Panel, Series, figure
+from orthoscope.papers.evidence import Evidence, wilson
+
+CLAIM = (
+    "Whether a network of the calibration trains in 150 steps, at the best of three learning rates, hardly depends on "
+    "the seed: of the networks trained from three, nine in ten end the same way each time."
+)
+KIND = "training"
+REPEATED = 4  # every so many members are trained from all seeds
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Members `begin` to `end` of the grid; `seeds` for every fourth of them, the first for the others."""
+
+    begin: int = 0
+    end: int = len(grid())
+    steps: int = STEPS
+    seeds: tuple[int, ...] = SEEDS
+
+
+# Digits alone, which need no download: one that trains, two that do not.
+QUICK = Config(begin=2, end=5, steps=60, seeds=(0, 1))
+
+
+class Row(NamedTuple):
+    """A training of a member: losses at the end by learning rate, and that of the shallow reference."""
+
+    member: int
+    family: str
+    task: str
+    seed: int
+    loss_low: float
+    loss_middle: float
+    loss_high: float
+    reference: float
+
+    @property
+    def best(self) -> float:
+        return min(self.loss_low, self.loss_middle, self.loss_high)
+
+
+def run(config: Config) -> list[Row]:
+    """One row a training of three rates."""
+    rows = []
+    for number in range(config.begin, config.end):
+        network, task = grid()[number].network, grid()[number].task
+        reference = reference_loss(network.kind, network.width, task, config.steps)
+        for seed in config.seeds if number % REPEATED == 0 else config.seeds[:1]:
+            ends = losses(
+                lambda seed=seed, network=network, task=task: made(network, task, seed),  # type: ignore[misc]
+                task,
+                BATCH[network.kind],
+                config.steps,
+                seed,
+            )
+            rows.append(Row(number, network.family, task, seed, *ends, reference))
+    return rows
+
+
+def cells(config: Config) -> list[Config]:
+    """One member each."""
+    return [replace(config, begin=number, end=number + 1) for number in range(config.begin, config.end)]
+
+
+def trains(row: Row) -> bool:
+    """Whether it learned at least half of what the shallow reference did."""
+    return trained(row.best, row.reference, math.log(CLASSES))
+
+
+def learned(row: Row) -> float:
+    """What it learned in parts of what the reference learned: 1 if as much, 0 if nothing, cut at 0."""
+    guessing = math.log(CLASSES)
+    return max(0.0, (guessing - row.best) / (guessing - row.reference)) if math.isfinite(row.best) else 0.0
+
+
+def repeated(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    """Trainings by member, of those with several seeds."""
+    by_member = defaultdict(list)
+    for row in rows:
+        by_member[row.member].append(row)
+    return {member: group for member, group in by_member.items() if len(group) > 1}
+
+
+def agreement(rows: Sequence[Row]) -> float:
+    """Share of the repeated members whose seeds all end the same way."""
+    groups = repeated(rows).values()
+    return sum(len({trains(row) for row in group}) == 1 for group in groups) / len(groups)
+
+
+def firsts(rows: Sequence[Row]) -> list[Row]:
+    """One training a member, from the first seed."""
+    return [row for row in rows if row.seed == SEEDS[0]]
+
+
+def check(rows: list[Row]) -> dict[str, bool]:
+    share = sum(map(trains, firsts(rows))) / len(firsts(rows))
+    return {
+        "every shallow reference learns: its loss is at most 0.6 of guessing": all(
+            row.reference <= 0.6 * math.log(CLASSES) for row in rows
+        ),
+        "of the networks trained from several seeds nine in ten end the same way each time": agreement(rows) >= 0.9,
+        "both outcomes are common: a quarter at least trains, a quarter at least does not": 0.25 <= share <= 0.75,
+    }
+
+
+def compare(rows: list[Row]) -> list[Evidence]:
+    """No paper has these numbers."""
+    share, alike = sum(map(trains, firsts(rows))) / len(firsts(rows)), agreement(rows)
+    number, pairs = len(firsts(rows)), len(repeated(rows))
+    return [
+        Evidence(
+            "share of the networks that train", None, share, *wilson(share, number), "agrees", f"{number} networks"
+        ),
+        Evidence("share whose seeds end alike", None, alike, *wilson(alike, pairs), "agrees", f"{pairs} networks"),
+    ]
+
+
+def plot(rows: list[Row]) -> str:
+    depths = {number: member.network.depth for number, member in enumerate(grid())}
+    marks = [
+        Series(name, [depths[row.member] for row in chosen], [learned(row) for row in chosen], marks=True, line=False)
+        for name, chosen in (
+            ("trains", [row for row in rows if trains(row)]),
+            ("does not", [row for row in rows if not trains(row)]),
+        )
+    ]
+    return figure(
+        [
+            Panel(
+                f"{len(firsts(rows))} networks, {STEPS} steps",
+                "learned, in parts of what a shallow network learns",
+                "layers",
+                (4, 400),
+                (0, 1.1),
+                marks,
+                [("trained", 0.5)],
+                logarithmic_across=True,
+            )
+        ]
+    )
