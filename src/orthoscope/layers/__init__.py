@@ -1,4 +1,4 @@
-"""Layers whose weights are orthogonal: by construction, or nearly so by a penalty."""
+"""Layers whose weights are orthogonal, by construction or nearly so by a penalty; activations that are shaped."""
 
 from orthoscope.layers.charts import CHARTS, Chart
 from orthoscope.layers.convolution import orthogonal_convolution
@@ -7,6 +7,7 @@ from orthoscope.layers.orthogonal import orthogonal
 from orthoscope.layers.orthogonality_penalty import OrthogonalityPenalty
 from orthoscope.layers.parametrization import OrthogonalParametrization
 from orthoscope.layers.penalties import double_sided_orthogonality, mutual_coherence, soft_orthogonality, srip
+from orthoscope.layers.shaped_activation import ShapedActivation
 
 __all__ = [
     "CHARTS",
@@ -14,6 +15,7 @@ __all__ = [
     "LowRankUpdate",
     "OrthogonalParametrization",
     "OrthogonalityPenalty",
+    "ShapedActivation",
     "double_sided_orthogonality",
     "low_rank_update",
     "mutual_coherence",
