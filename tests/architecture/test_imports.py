@@ -17,6 +17,7 @@ ROWS = [
     {"cli"},
     {"papers"},
     {"sweep"},
+    {"prescriptions"},
     {"diagnosis"},
     {"report", "training"},
     {"models"},

@@ -1,5 +1,7 @@
 """Layers whose weights are orthogonal, by construction or nearly so by a penalty; activations that are shaped."""
 
+from orthoscope.layers.blended_activation import BlendedActivation
+from orthoscope.layers.centred_activation import CentredActivation
 from orthoscope.layers.charts import CHARTS, Chart
 from orthoscope.layers.convolution import orthogonal_convolution
 from orthoscope.layers.low_rank import LowRankUpdate, low_rank_update
@@ -11,6 +13,8 @@ from orthoscope.layers.shaped_activation import ShapedActivation
 
 __all__ = [
     "CHARTS",
+    "BlendedActivation",
+    "CentredActivation",
     "Chart",
     "LowRankUpdate",
     "OrthogonalParametrization",
