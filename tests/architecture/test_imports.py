@@ -21,7 +21,7 @@ ROWS = [
     {"diagnosis"},
     {"report", "training"},
     {"models"},
-    {"init", "optim"},
+    {"init", "optim", "shaping"},
     {"data", "layers", "probe", "chains"},
     {"manifolds", "metrics", "theory"},
     {"linalg", "findings", "version"},
