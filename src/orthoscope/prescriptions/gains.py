@@ -3,7 +3,7 @@
 from torch import nn
 
 from orthoscope.layers.centred_activation import value_and_slope_at_zero
-from orthoscope.prescriptions.shaping import kernel_of
+from orthoscope.prescriptions.softening import kernel_of
 from orthoscope.theory import KernelMap
 
 

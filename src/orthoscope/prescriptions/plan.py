@@ -44,7 +44,7 @@ class Plan(Sequence[Prescription]):
 
         All or nothing: if no step helps, a ValueError says so and the model is as it was.
         """
-        from orthoscope.prescriptions.fix import fix_by_plan
+        from orthoscope.prescriptions.fixing import fix_by_plan
 
         fixed = fix_by_plan(self, model, batch, loss)
         if not fixed.steps:

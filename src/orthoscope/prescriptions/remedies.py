@@ -17,7 +17,7 @@ from orthoscope.prescriptions.gains import critical_gain, rounded
 from orthoscope.prescriptions.normalisation import insert_norms_
 from orthoscope.prescriptions.predicted import predicted_effect
 from orthoscope.prescriptions.prescription import Change, Prescription
-from orthoscope.prescriptions.shaping import kernel_of, shape_activations_, shaped, strength_for
+from orthoscope.prescriptions.softening import kernel_of, soften_activations_, softened, strength_for
 
 SEED = 0
 _HERE = "orthoscope.prescriptions"
@@ -33,7 +33,7 @@ def orthogonal_weights(diagnosis: Diagnosis) -> Prescription | None:
     return Prescription(
         "orthogonal weights",
         f"every layer then keeps lengths and angles but for its activation; {gain:g} is the critical gain {of}",
-        (_initialise("orthogonal", gain),),
+        (_initialise(_orthogonal_scheme(diagnosis), gain),),
         predicted=predicted_effect(diagnosis, init="orthogonal", weight_gain=gain, bias_std=0.0),
     )
 
@@ -89,9 +89,11 @@ def unit_variance(diagnosis: Diagnosis) -> Prescription | None:
 
 
 def iterative_orthogonalisation(diagnosis: Diagnosis) -> Prescription | None:
-    """Data-dependent weights against collapse; needs hidden layers and no normalisation that would undo it."""
+    """Data-dependent weights against collapse; needs hidden layers, and no normalisation that would undo it."""
     if len(diagnosis.anatomy.weights) < 3 or diagnosis.anatomy.norms or Symptom.COLLAPSE not in diagnosis.symptoms:
         return None
+    if diagnosis.recording.samples < _widest_vector(diagnosis):
+        return None  # directions that the batch does not reach would get no weight
     return Prescription(
         "iterative orthogonalisation",
         "every hidden layer evens out the directions of the batch that reaches it",
@@ -99,7 +101,7 @@ def iterative_orthogonalisation(diagnosis: Diagnosis) -> Prescription | None:
     )
 
 
-def shaped_activations(diagnosis: Diagnosis) -> Prescription | None:
+def milder_activations(diagnosis: Diagnosis) -> Prescription | None:
     """Activations as close to the identity as the depth asks for, and orthogonal weights at their gain."""
     anatomy = diagnosis.anatomy
     main = _main_activation(diagnosis)
@@ -107,15 +109,15 @@ def shaped_activations(diagnosis: Diagnosis) -> Prescription | None:
         return None
     depth = _activation_calls(diagnosis)
     strengths = {text: strength_for(module, depth) for text, module in anatomy.kinds.items()}
-    milder = shaped(main, strengths[repr(main)])
+    milder = softened(main, strengths[repr(main)])
     gain = rounded(1 / kernel_of(milder).scale)
     return Prescription(
-        "shaped activations, orthogonal weights",
+        "milder activations, orthogonal weights",
         f"an activation bends every layer a little, {depth} of them too much: closer to the identity by as much as the "
         f"depth asks for ({milder!r})".replace("\n", " "),
         (
-            Change(shape_activations_, f"{_HERE}.shape_activations_", (strengths,)),
-            _initialise("orthogonal", gain),
+            Change(soften_activations_, f"{_HERE}.soften_activations_", (strengths,)),
+            _initialise(_orthogonal_scheme(diagnosis), gain),
         ),
         architecture=True,
         predicted=predicted_effect(
@@ -145,13 +147,18 @@ REMEDIES: tuple[Remedy, ...] = (
     weaker_branches_anew,
     unit_variance,
     iterative_orthogonalisation,
-    shaped_activations,
+    milder_activations,
     normalised_inputs,
 )
 
 
 def _initialise(scheme: str, gain: float) -> Change:
     return Change(initialise_, "orthoscope.init.initialise_", (scheme, gain), seed=SEED)
+
+
+def _orthogonal_scheme(diagnosis: Diagnosis) -> str:
+    """Of convolutions, one orthogonal matrix at the middle of the kernel: others blur the map a little every layer."""
+    return "delta-orthogonal" if diagnosis.anatomy.convolutions else "orthogonal"
 
 
 def _main_activation(diagnosis: Diagnosis) -> nn.Module | None:
@@ -165,6 +172,13 @@ def _activation_calls(diagnosis: Diagnosis) -> int:
     names = set(diagnosis.anatomy.activations)
     calls = sum(1 for layer in diagnosis.layers if names & {layer.name, *layer.also})
     return max(calls, len(names))
+
+
+def _widest_vector(diagnosis: Diagnosis) -> int:
+    """Most units of a hidden layer on vectors; a map brings many patches a sample."""
+    return max(
+        (layer.shape[-1] for layer in diagnosis.layers if layer.depth is not None and len(layer.shape) == 2), default=0
+    )
 
 
 def _scale(diagnosis: Diagnosis) -> float:

@@ -24,7 +24,7 @@ _PRECISION = 0.01  # of the logarithm of a strength
 _SMALLEST = 1e-3  # strength beyond which an activation is the identity for any purpose
 
 
-def shaped(activation: nn.Module, strength: float) -> nn.Module:
+def softened(activation: nn.Module, strength: float) -> nn.Module:
     r"""The activation at a strength from 0, the identity, to 1, itself up to shift and scale.
 
     * with a kink at 0: $(1-t)x + t\phi(x)$, of a ReLU the leaky one;
@@ -61,12 +61,12 @@ def strength_for(activation: nn.Module, depth: int, deviation: float = DEVIATION
     r"""The largest strength at which $L \max(|\kappa'(1) - 1|, \kappa(0)) \le$ `deviation` over $L$ = `depth` layers."""
     # Where the activation itself is not smooth; searching takes long, and shaping only moves these places.
     kinks = nonlinearity(activation).kinks
-    if depth * _deviation(shaped(activation, 1.0), kinks, 1.0) <= deviation:
+    if depth * _deviation(softened(activation, 1.0), kinks, 1.0) <= deviation:
         return 1.0
     low, high = math.log(_SMALLEST), 0.0
     while high - low > _PRECISION:
         strength = math.exp((low + high) / 2)
-        good = depth * _deviation(shaped(activation, strength), kinks, strength) <= deviation
+        good = depth * _deviation(softened(activation, strength), kinks, strength) <= deviation
         low, high = (math.log(strength), high) if good else (low, math.log(strength))
     return float(f"{math.exp(low):.3g}")
 
@@ -92,7 +92,7 @@ def _length_instability(kernel: KernelMap) -> float:
     return float(rule.weights @ (rule.nodes * values * slopes)) / kernel.scale**2 - 1
 
 
-def shape_activations_(model: nn.Module, strengths: Mapping[str, float]) -> list[str]:
+def soften_activations_(model: nn.Module, strengths: Mapping[str, float]) -> list[str]:
     """Replace activation modules by shaped ones, and return their names; `strengths` is by what a module prints.
 
     `{"ReLU()": 0.2}` makes every `nn.ReLU()` a leaky one of slope 0.8. Nothing is replaced if one name fits nothing.
@@ -104,7 +104,7 @@ def shape_activations_(model: nn.Module, strengths: Mapping[str, float]) -> list
             f"no activation module prints as {(unknown or ['anything'])[0]!r}: there are "
             f"{', '.join(sorted({repr(module) for _, module in found})) or 'none (they are functions in forward)'}"
         )
-    chosen = [(name, shaped(module, strengths[repr(module)])) for name, module in found if repr(module) in strengths]
+    chosen = [(name, softened(module, strengths[repr(module)])) for name, module in found if repr(module) in strengths]
     for name, module in chosen:
         module.train(model.get_submodule(name).training)
         _replace(model, name, module)

@@ -9,6 +9,7 @@ from torch import nn
 from orthoscope.diagnosis import Diagnosis, diagnose
 from orthoscope.findings import State, Symptom, Verdict
 from orthoscope.prescriptions.axes import Axes, axes, effect, kept
+from orthoscope.prescriptions.fixed import Fix, Outcome
 from orthoscope.prescriptions.plan import Plan, prescribe
 from orthoscope.prescriptions.prescription import Prescription
 from orthoscope.probe.names import unwrapped
@@ -41,8 +42,17 @@ def fix(
     max_samples: int = 64,
     seed: int = 0,
     name: str | None = None,
-) -> "Fix":
-    """Diagnose, prescribe, try every prescription on a copy, and keep what helps; `model` itself is left as it is."""
+) -> Fix:
+    """Diagnose, prescribe, try prescriptions on copies, and keep what helps; `model` itself is left as it is.
+
+    At most `steps` prescriptions are combined: the first that makes the network healthy with gradients to spare, or
+    else the one that leaves it least bad, and from there again. What is kept obeys one rule (`axes.kept`): the verdict
+    gets no worse, an axis that was sick or at risk improves, one that was healthy stays healthy; if both were sick, both
+    improve. `.model` of the result is the fixed copy, `.snippet` the code that makes the changes on a network of yours.
+
+    `trained` and `reinitialise` are as in `prescribe`: trained weights are left alone unless you allow new ones. A batch
+    of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused with a ValueError.
+    """
     before = diagnose(model, batch, loss, name=name, max_samples=max_samples, seed=seed)
     plan = prescribe(before, trained=trained, reinitialise=reinitialise)
     return fix_by_plan(plan, model, batch, loss, steps=steps, max_samples=max_samples, seed=seed)
@@ -57,15 +67,14 @@ def fix_by_plan(
     steps: int = MOST_STEPS,
     max_samples: int = 64,
     seed: int = 0,
-) -> "Fix":
+) -> Fix:
+    """The same for a plan that was made before, of the same network."""
     before = plan.diagnosis
     _refuse_unjudgeable(before)
     if before.verdict is Verdict.HEALTHY:
-        return Fix(
-            copy.deepcopy(unwrapped(model)), before, before, (), (), "the network is healthy: nothing was changed"
-        )
+        return _unchanged(model, plan, Outcome.HEALTHY, "the network is healthy: nothing was changed", plan.steps)
     if plan.refusal:
-        return Fix(copy.deepcopy(unwrapped(model)), before, before, (), plan.steps, plan.refusal)
+        return _unchanged(model, plan, Outcome.TRAINED, plan.refusal, plan.steps)
 
     def measured(candidate: nn.Module) -> Diagnosis:
         return diagnose(candidate, batch, loss, name=before.name, max_samples=max_samples, seed=seed)
@@ -106,21 +115,28 @@ def _next(plan: Plan, state: _State, batch: Any, measured: Any, tried: dict[str,
     return best if best is not None and best.axes.badness < state.axes.badness else None
 
 
-def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model: nn.Module) -> "Fix":
+def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model: nn.Module) -> Fix:
     before = plan.diagnosis
-    if state.steps and kept(axes(before), state.axes):
-        steps = tuple(replace(step, outcome="kept") for step in state.steps)
-        by = ", then ".join(step.name for step in steps)
-        sentence = f"{before.verdict} → {state.diagnosis.verdict} by {by}"
-        used = {step.name for step in steps}
-    else:
-        state = _State(copy.deepcopy(unwrapped(model)), before, ())
-        steps, sentence, used = (), "nothing that was tried improves both axes: nothing was changed", set()
-    plan_steps = tuple(
-        next((one for one in steps if one.name == step.name), None) if step.name in used else tried.get(step.name, step)
-        for step in plan.steps
+    attempted = tuple(tried.get(step.name, step) for step in plan.steps)
+    if not state.steps or not kept(axes(before), state.axes):
+        sentence = "nothing that was tried mends the network without harm elsewhere: nothing was changed"
+        return _unchanged(model, plan, Outcome.NOTHING_HELPED, sentence, attempted)
+    steps = tuple(replace(step, outcome="kept") for step in state.steps)
+    done = {step.name: step for step in steps}
+    sentence = f"{before.verdict} → {state.diagnosis.verdict} by {', then '.join(done)}"
+    return Fix(
+        state.model,
+        before,
+        state.diagnosis,
+        steps,
+        tuple(done.get(step.name, step) for step in attempted),
+        Outcome.FIXED if state.diagnosis.verdict is Verdict.HEALTHY else Outcome.IMPROVED,
+        sentence,
     )
-    return Fix(state.model, before, state.diagnosis, steps, tuple(s for s in plan_steps if s is not None), sentence)
+
+
+def _unchanged(model: nn.Module, plan: Plan, outcome: Outcome, sentence: str, steps: tuple[Prescription, ...]) -> Fix:
+    return Fix(copy.deepcopy(unwrapped(model)), plan.diagnosis, plan.diagnosis, (), steps, outcome, sentence)
 
 
 def _refuse_unjudgeable(diagnosis: Diagnosis) -> None:
@@ -137,15 +153,3 @@ def _refuse_unjudgeable(diagnosis: Diagnosis) -> None:
         if finding.symptom is Symptom.DEGENERATE_INPUT and finding.state is State.FOUND:
             if finding.severity is Verdict.SICK:
                 raise ValueError(f"no change to the network helps while {finding.reason}: give another batch")
-
-
-@dataclass(frozen=True)
-class Fix:
-    """What was done to a copy of a network, and what it was and is."""
-
-    model: nn.Module
-    before: Diagnosis
-    after: Diagnosis
-    steps: tuple[Prescription, ...]  # kept, in the order they were applied
-    plan: tuple[Prescription, ...]  # all that were thought of, with what became of them
-    sentence: str
