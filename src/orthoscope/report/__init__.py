@@ -3,10 +3,13 @@
 from orthoscope.report.comparison import comparison_table
 from orthoscope.report.documents import report_json, schema, write
 from orthoscope.report.errata import errata_list
+from orthoscope.report.fix_terminal import code_to_paste, comparison_markdown
 from orthoscope.report.page import html, notebook
 from orthoscope.report.terminal import gallery_table, terminal, text
 
 __all__ = [
+    "code_to_paste",
+    "comparison_markdown",
     "comparison_table",
     "errata_list",
     "gallery_table",

@@ -10,7 +10,16 @@ LayerRow = Mapping[str, Any]
 Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
 DIAGNOSIS, PREDICTION = "orthoscope.diagnosis/2", "orthoscope.prediction/1"
 RESIDUAL = "orthoscope.residual/1"
-_DRAWN = (DIAGNOSIS, PREDICTION, RESIDUAL)
+FIX, COMPARISON, CONFIRMATION = "orthoscope.fix/1", "orthoscope.comparison/1", "orthoscope.confirmation/1"
+_DRAWN = (DIAGNOSIS, PREDICTION, RESIDUAL, FIX, COMPARISON, CONFIRMATION)
+# What a file holds one of, in words.
+_SINGLE = {
+    PREDICTION: "prediction",
+    RESIDUAL: "alignment",
+    FIX: "fix",
+    COMPARISON: "comparison",
+    CONFIRMATION: "confirmation",
+}
 
 
 def is_prediction(document: Document) -> bool:
@@ -29,12 +38,12 @@ def is_residual(document: Document) -> bool:
 
 
 def the_single(documents: Sequence[Document]) -> Document | None:
-    """The prediction, or the alignment of blocks, that stands alone; None for diagnoses: one file holds either."""
-    single = [document for document in documents if is_prediction(document) or is_residual(document)]
+    """The document that stands alone, as a prediction or a fix; None for diagnoses: one file holds either."""
+    single = [document for document in documents if is_prediction(document) or document["schema"] in _SINGLE]
     if not single:
         return None
     if len(documents) > 1:
-        kind = "prediction" if is_prediction(single[0]) else "alignment"
+        kind = _SINGLE[single[0]["schema"]]
         raise ValueError(
             f"a file holds one {kind} or several diagnoses, not {len(single)} of {len(documents)} documents "
             f"{kind}s: write them one by one"
