@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
@@ -14,6 +14,7 @@ from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradien
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.rules import RULES, judge
 from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.weight_spectra import WeightSpectrum, weight_spectra
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, record
 from orthoscope.probe.batches import as_call
@@ -37,6 +38,7 @@ class Diagnosis(Viewed):
     seconds: float
     alignment: Alignment | None = None  # of residual blocks, where the diagnosis went deep and there are some
     notes: tuple[str, ...] = ()  # beside those of the recording
+    weight_spectra: Mapping[str, WeightSpectrum] = field(default_factory=dict)  # by layer, where cheap
 
     @property
     def verdict(self) -> Verdict:
@@ -148,6 +150,7 @@ def diagnose(
         max_samples=max_samples,
         batch_statistics=batch_statistics,
         seed=seed,
+        pictures=True,
         progress=progress,
     )
     alignment, notes = _alignment(model, batch, loss, name, seed, batch_statistics) if deep else (None, ())
@@ -160,6 +163,7 @@ def diagnose(
         seconds=time.perf_counter() - start,
         alignment=alignment,
         notes=notes,
+        weight_spectra=weight_spectra(unwrapped(model), recording),
     )
 
 
