@@ -29,7 +29,7 @@ class WeightSpectrum:
 def weight_spectra(model: nn.Module, recording: Recording) -> Mapping[str, WeightSpectrum]:
     """By the name of the layer: those of `Linear` and convolutions of one group that are small and here whole."""
     names = {layer.name for layer in recording.layers if layer.depth is not None}
-    by_shape: dict[tuple[int, ...], dict[str, Tensor]] = {}
+    by_shape: dict[tuple[int, int], dict[str, Tensor]] = {}
     work = 0
     for name, module in observable_modules(model):
         matrix = _matrix(module) if name in names else None
@@ -38,7 +38,7 @@ def weight_spectra(model: nn.Module, recording: Recording) -> Mapping[str, Weigh
         work += min(matrix.shape) ** 2 * max(matrix.shape)
         if work > _MOST:
             break
-        by_shape.setdefault(tuple(matrix.shape), {})[name] = matrix
+        by_shape.setdefault((matrix.shape[0], matrix.shape[1]), {})[name] = matrix
     found: dict[str, WeightSpectrum] = {}
     for shape, matrices in by_shape.items():
         spectra = over_cores(_singular_values, torch.stack(list(matrices.values())))

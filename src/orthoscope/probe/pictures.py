@@ -75,7 +75,7 @@ def _picture(
     kept = spread(len(spectrum), detail.eigenvalues)
     chosen = spread(len(values), detail.gram)
     small = values[chosen][:, chosen]
-    rows, columns = torch.triu_indices(*small.shape, offset=1)
+    rows, columns = torch.triu_indices(len(small), len(small), 1)
     return Picture(
         eigenvalues=tuple(_rounded(value) for value in (spectrum / spectrum.mean())[kept].tolist()),
         overlap_range=(low, high),
