@@ -3,12 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual results-page clean
+.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual results-page viewer browser clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
 
-test: .venv/test.stamp  ## the whole test suite
+test: .venv/test.stamp browser  ## the whole test suite
 	$(BIN)/python -m pytest -n 2
 
 lint: .venv/test.stamp
@@ -41,6 +41,15 @@ bench-residual: .venv/test.stamp  ## Jacobians of residual blocks beside dense o
 
 results-page: .venv/demo.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
 	$(BIN)/orthoscope reproduce --page docs/results.md
+
+viewer: viewer/package-lock.json  ## the page's script, from viewer/ into src/orthoscope/report; needs Node 20, commit what it writes
+	cd viewer && npm ci --ignore-scripts --silent && npm run --silent check && npm run --silent build
+
+# The page is tested in a real browser. Where there is none and packages may be installed, it is installed.
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null || \
+	  { echo "tests of the page need chromium and chromedriver: install the packages chromium and chromium-driver" >&2; exit 1; }
 
 clean:
 	rm -rf .venv build dist

@@ -42,6 +42,7 @@ def diagnose(
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     fail_on: str = "",
     seed: int = 0,
+    seeds: int = 1,
     running_statistics: Annotated[bool, Parameter(negative="")] = False,
     deep: Annotated[bool, Parameter(negative="")] = False,
     traceback: Annotated[bool, Parameter(negative="")] = False,
@@ -65,6 +66,8 @@ def diagnose(
         Symptoms that make the exit code 1: collapse, vanish, explode, degenerate-input, or any; comma-separated.
     seed
         Seed of the weights, of a batch that is made up, and of the direction that is differentiated.
+    seeds
+        Draw every network with so many seeds, counting from --seed: the first is told, the page shows the range of all.
     running_statistics
         Use the running statistics of batch norm, as in eval mode, instead of the batch's own.
     deep
@@ -78,11 +81,13 @@ def diagnose(
     watched = symptoms_named(fail_on)
     if not 0 <= seed < 2**63:
         raise ValueError(f"a seed is a whole number from 0 to 2^63 - 1, got {seed}")
+    if not 1 <= seeds <= 1000:
+        raise ValueError(f"networks are drawn with 1 to 1000 seeds, got {seeds}")
     _refuse_unwritable(html, json)
     specimens = [Specimen(target, batch=batch) for target in targets] or list(GALLERY)
     if samples is not None:
         specimens = [replace(specimen, samples=samples) for specimen in specimens]
-    documents, failures = _diagnosed(specimens, seed, not running_statistics, traceback, deep)
+    documents, failures = _diagnosed(specimens, range(seed, seed + seeds), not running_statistics, traceback, deep)
     _show(documents, to_stderr=json == "-")
     _write(documents, html, json)
     if failures:
@@ -91,9 +96,10 @@ def diagnose(
 
 
 def _diagnosed(
-    specimens: "list[Specimen]", seed: int, batch_statistics: bool, traceback: bool, deep: bool = False
+    specimens: "list[Specimen]", seeds: range, batch_statistics: bool, traceback: bool, deep: bool = False
 ) -> tuple[list[dict[str, Any]], int]:
     """The documents of all that could be diagnosed, and how many could not: one bad target loses no other."""
+    from orthoscope.diagnosis.seeds import with_seeds
     from orthoscope.models import TargetError
 
     documents: list[dict[str, Any]] = []
@@ -104,11 +110,14 @@ def _diagnosed(
 
             def progress(module: str, expected: int, done: list[int] = [0], share: float = share) -> None:  # noqa: B006
                 done[0] += 1
-                advance(share + min(1.0, done[0] / expected) / len(specimens), module or "the whole network")
+                advance(
+                    share + min(1.0, done[0] / expected / len(seeds)) / len(specimens), module or "the whole network"
+                )
 
             advance(share, specimen.title or specimen.target)
             try:
-                documents.append(specimen.diagnose(seed, batch_statistics, progress, deep).document())
+                drawn = [specimen.diagnose(seed, batch_statistics, progress, deep).document() for seed in seeds]
+                documents.append(drawn[0] if len(drawn) == 1 else with_seeds(drawn, seeds))
             except TargetError as error:
                 failures += 1
                 if traceback:

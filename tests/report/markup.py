@@ -1,6 +1,7 @@
 """What a browser makes of a page, and whether anything in it could act."""
 
 from html.parser import HTMLParser
+from importlib import resources
 
 Attributes = list[tuple[str, str | None]]
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -23,6 +24,7 @@ class Page(HTMLParser):
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []
         self.texts: list[str] = []
+        self.scripts: list[str] = []
         self.open: list[str] = []
         self.feed(source)
         self.close()
@@ -30,6 +32,8 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Attributes) -> None:
         self.tags.append(tag)
+        if tag == "script":
+            self.scripts.append("")
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in VOID:
             self.open.append(tag)
@@ -43,14 +47,22 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+        else:
+            self.texts.append(data)
 
     def values(self, name: str) -> list[str]:
         return [value for _, attribute, value in self.attributes if attribute == name]
 
 
 def assert_inert(page: Page) -> None:
-    assert not {"script", "iframe", "img", "link", "object", "embed", "form", "base"} & set(page.tags)
+    """No script but the viewer and its data, and nothing that loads or acts."""
+    assert len(page.scripts) in (0, 2)
+    if page.scripts:
+        assert page.values("type") == ["application/json"]
+        assert page.scripts[1] == resources.files("orthoscope.report").joinpath("viewer.js").read_text("utf-8")
+    assert not {"iframe", "img", "link", "object", "embed", "form", "base"} & set(page.tags)
     for _, name, value in page.attributes:
         assert not name.startswith("on")
         assert name not in {"src", "srcset", "style", "xlink:href"}

@@ -1,7 +1,11 @@
+import base64
+import hashlib
+import re
+
 import pytest
 
 from orthoscope import report
-from report.handmade import EXPECTED, VIEW, document, explained, finding, layer, sequential, undefined_layer
+from report.handmade import EXPECTED, document, finding, layer, sequential, undefined_layer
 from report.markup import HOSTILE, Page, assert_inert
 
 
@@ -29,8 +33,6 @@ def test_no_string_of_a_document_becomes_markup(text):
     source = report.html([hostile_document(text), unexplained])
     assert_inert(Page(source))
     source.encode("utf-8")  # a lone surrogate would fail here
-    assert "url(" not in source
-    assert "@import" not in source
 
 
 def test_a_hostile_page_is_still_text_to_the_reader():
@@ -45,19 +47,25 @@ def test_the_test_can_see_a_script():
 
 def test_nothing_is_loaded_and_a_policy_says_so():
     source = report.html([document(sick_at="4"), document()])
-    assert "http" not in source.replace("http-equiv", "")
-    assert any("default-src 'none'" in value for value in Page(source).values("content"))
+    page = Page(source)
+    markup = source.replace(page.scripts[1], "").replace("http-equiv", "")
+    for word in ("http", "url(", "@import"):
+        assert word not in markup
+    policy = next(value for value in page.values("content") if "default-src 'none'" in value)
+    digest = base64.b64encode(hashlib.sha256(page.scripts[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "connect-src" not in policy
+    # The only address in the script is the name of a language, which nobody looks up.
+    assert set(re.findall(r"https?://[^\"'`\s)]*", page.scripts[1])) == {"http://www.w3.org/2000/svg"}
 
 
 def test_sections_come_in_order_and_the_verdict_first():
     source = report.html([document(sick_at="4", notes=["a note"])])
     order = [
         "banner sick",
-        "Depth profiles",
-        "Trainability plane",
-        "Theory",
         "Checks",
-        "<summary>Layers",
+        "Theory",
+        "<h3>Layers",
         "Method",
         "Environment",
     ]
@@ -71,7 +79,6 @@ def test_several_networks_share_a_plane_and_are_linked():
     links = page.values("href")
     assert len(links) == 3
     assert {link.removeprefix("#") for link in links} <= targets
-    assert any("Not placed" in text and "c" in text for text in page.texts)
 
 
 @pytest.mark.parametrize(
@@ -87,33 +94,16 @@ def test_a_verdict_has_a_word_and_a_shape_besides_its_colour(verdict, look, shap
 @pytest.mark.parametrize("layers", [[], [layer("a", 1)], sequential(3), [undefined_layer("a")] * 3], ids=len)
 def test_any_number_of_layers_renders(layers):
     source = report.html([document(layers, sick_at="a")])
-    Page(source)
-    assert "None" not in source
-    assert "nan" not in source
-
-
-def test_undefined_values_leave_a_gap_in_the_line():
-    broken = [layer(str(n), n, sample_view=None if n == 5 else dict(VIEW)) for n in range(1, 10)]
-    whole = [layer(str(n), n) for n in range(1, 10)]
-    pieces = {
-        name: report.html([document(layers)]).count("<polyline") for name, layers in (("b", broken), ("w", whole))
-    }
-    assert pieces["b"] > pieces["w"]
+    shown = " ".join(Page(source).texts)
+    assert "None" not in shown
+    assert "nan" not in shown
 
 
 @pytest.mark.parametrize("norm", [0.0, 5e-324, 1e-40, 1e308, None])
 def test_extreme_scales_render(norm):
     layers = [layer(str(n), n, rms=norm, gradient_norm=norm) for n in range(1, 5)]
     source = report.html([document(layers, slope={"value": 700.0, "standard_error": None, "layers": 4, "unit": ""})])
-    Page(source)  # refuses what is not well formed
-    assert "nan" not in source.lower().replace("nanos", "")
-    assert "<svg" in source
-
-
-def test_two_thousand_layers_stay_below_two_megabytes():
-    source = report.html([explained(sequential(1000, predicted=dict(EXPECTED)), sick_at="1234")])
-    assert len(source.encode()) < 2_000_000
-    assert source.count("<tr>") > 2000
+    assert "nan" not in " ".join(Page(source).texts).lower()  # and a page that is not well formed is refused
 
 
 def test_an_isometry_gap_that_is_infinite_is_worded():
@@ -127,7 +117,7 @@ def test_a_report_without_networks_is_a_page():
 def test_the_notebook_shows_the_page_in_a_sandbox():
     frame = Page(report.notebook(hostile_document(HOSTILE[1])))
     assert frame.tags == ["iframe"]
-    assert frame.values("sandbox") == [""]
+    assert frame.values("sandbox") == ["allow-scripts allow-downloads"]
     inner = Page(frame.values("srcdoc")[0])
     assert_inert(inner)
     assert "h1" in inner.tags

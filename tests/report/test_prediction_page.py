@@ -163,7 +163,7 @@ def test_two_thousand_depths_stay_below_two_megabytes() -> None:
 def test_the_notebook_shows_the_page_in_a_sandbox() -> None:
     frame = Page(report.notebook(hostile_prediction(HOSTILE[1])))
     assert frame.tags == ["iframe"]
-    assert frame.values("sandbox") == [""]
+    assert frame.values("sandbox") == ["allow-scripts allow-downloads"]
     inner = Page(frame.values("srcdoc")[0])
     assert_inert(inner)
     assert "h1" in inner.tags

@@ -36,7 +36,7 @@ def test_a_real_network_that_theory_covers_shows_what_it_says(tmp_path: Path, ge
     real = diagnose(model, torch.randn(12, 8, generator=generator)).document()
     assert_every_view(real, tmp_path)
     assert "theory       overlap 0." in report.text(real)
-    assert "line-theory" in (tmp_path / "real.html").read_text("utf-8")
+    assert "Predicted and measured" in (tmp_path / "real.html").read_text("utf-8")
 
 
 def test_a_real_prediction_follows_the_schema_and_has_every_view(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
@@ -15,6 +15,7 @@ from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradien
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.rules import RULES, judge
 from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.weight_spectra import WeightSpectrum, weight_spectra
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, record
 from orthoscope.probe.batches import as_call
@@ -39,6 +40,7 @@ class Diagnosis(Viewed):
     alignment: Alignment | None = None  # of residual blocks, where the diagnosis went deep and there are some
     notes: tuple[str, ...] = ()  # beside those of the recording
     anatomy: Anatomy = Anatomy()  # what the network is made of
+    weight_spectra: Mapping[str, WeightSpectrum] = field(default_factory=dict)  # by layer, where cheap
 
     @property
     def verdict(self) -> Verdict:
@@ -150,6 +152,7 @@ def diagnose(
         max_samples=max_samples,
         batch_statistics=batch_statistics,
         seed=seed,
+        pictures=True,
         progress=progress,
     )
     alignment, notes = _alignment(model, batch, loss, name, seed, batch_statistics) if deep else (None, ())
@@ -163,6 +166,7 @@ def diagnose(
         alignment=alignment,
         notes=notes,
         anatomy=anatomy(unwrapped(model)),
+        weight_spectra=weight_spectra(unwrapped(model), recording),
     )
 
 

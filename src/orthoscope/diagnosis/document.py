@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from orthoscope.diagnosis.expectations import Expected
+from orthoscope.diagnosis.weight_spectra import WeightSpectrum
 from orthoscope.findings import Finding
-from orthoscope.probe import Layer, Representation
+from orthoscope.probe import Layer, Picture, Representation
 from orthoscope.theory import Source
 from orthoscope.version import VERSION
 
@@ -41,7 +42,10 @@ def document(diagnosis: "Diagnosis") -> dict[str, Any]:
         "samples": recording.samples,
         "gradient_of": recording.gradient_source or None,
         "input": _layer(recording.input, None),
-        "layers": [_layer(layer, diagnosis.expected.of(layer)) for layer in recording.layers],
+        "layers": [
+            _layer(layer, diagnosis.expected.of(layer), diagnosis.weight_spectra.get(layer.name))
+            for layer in recording.layers
+        ],
         "unobserved": [{"name": name, "reason": why} for name, why in recording.unobserved.items()],
         **({} if diagnosis.alignment is None else {"residual": diagnosis.alignment.document()}),
         "notes": [*recording.notes, *diagnosis.notes],
@@ -92,7 +96,7 @@ def source_rows(sources: Sequence[Source]) -> list[dict[str, str]]:
     return [{"source": str(source), "assumes": source.assumes} for source in sources]
 
 
-def _layer(layer: Layer, expected: Expected | None) -> dict[str, Any]:
+def _layer(layer: Layer, expected: Expected | None, weight: WeightSpectrum | None = None) -> dict[str, Any]:
     return {
         "name": layer.name,
         "call": layer.call,
@@ -110,11 +114,26 @@ def _layer(layer: Layer, expected: Expected | None) -> dict[str, Any]:
         "token_view": _view(layer.token_view),
         "also": list(layer.also),
         "predicted": None if expected is None else {name: finite(value) for name, value in vars(expected).items()},
+        **({} if layer.picture is None else {"picture": _picture(layer.picture)}),
+        **({} if weight is None else {"weight_spectrum": _weight_spectrum(weight)}),
     }
 
 
 def _view(view: Representation | None) -> Mapping[str, float | None] | None:
     return None if view is None else {name: finite(value) for name, value in vars(view).items()}
+
+
+def _picture(picture: Picture) -> dict[str, Any]:
+    low, high = picture.overlap_range
+    return {
+        "eigenvalues": list(picture.eigenvalues),
+        "overlaps": {"low": low, "high": high, "counts": list(picture.overlap_counts)},
+        "gram": {"size": picture.gram_size, "cosines": picture.gram},
+    }
+
+
+def _weight_spectrum(weight: WeightSpectrum) -> dict[str, Any]:
+    return {"out": weight.rows, "in": weight.columns, "values": list(weight.values)}
 
 
 def finite(value: float | None) -> float | None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from orthoscope.probe.pictures import Picture
+
 
 class Status(StrEnum):
     """What kind of representation came out of a module; only `measured` ones have metrics."""
@@ -54,6 +56,7 @@ class Layer:
     also: tuple[str, ...] = ()  # modules that passed the very same tensor on
     trainable: bool = False  # whether any parameter of its own asks for a gradient
     tokens: int = 0  # tokens of a sequence that were compared; 0 without a token view
+    picture: Picture | None = None  # of the samples, where asked for
 
     @property
     def capacity(self) -> int:

@@ -44,6 +44,7 @@ def record(
     max_samples: int = 64,
     batch_statistics: bool = True,
     seed: int = 0,
+    pictures: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Recording:
     """Run `model` on `batch` once, forward and backward, and measure every module's output on the way.
@@ -51,6 +52,7 @@ def record(
     The gradient is that of `loss(output)` (`loss(output, target)` when the batch brings a target), or
     of a random direction of unit length in output space. Metrics are over at most `max_samples`
     samples, evenly spaced; batch norm always sees the whole batch. The model is left bit-identical.
+    With `pictures` every row also keeps a small spectrum, histogram and Gram matrix to be drawn.
 
     A model under `DistributedDataParallel` or `fully_shard` is recorded by all of its ranks together: each
     calls this with its part of the batch, of any size, and gets what one process would get with all parts
@@ -71,7 +73,7 @@ def record(
         _refuse_without_values(model)
         with untouched(model), resharded(model):
             observer = Observer(_part(call, ranks), max_samples, progress)
-            return _record(model, call, loss, observer, batch_statistics, seed)
+            return _record(model, call, loss, observer, batch_statistics, seed, pictures)
 
 
 def _part(call: Call, ranks: Ranks) -> Part:
@@ -83,7 +85,13 @@ def _part(call: Call, ranks: Ranks) -> Part:
 
 
 def _record(
-    model: nn.Module, call: Call, loss: Loss | None, observer: Observer, batch_statistics: bool, seed: int
+    model: nn.Module,
+    call: Call,
+    loss: Loss | None,
+    observer: Observer,
+    batch_statistics: bool,
+    seed: int,
+    pictures: bool,
 ) -> Recording:
     names = dict(observable_modules(model))
     part, notes = observer.part, []
@@ -105,7 +113,7 @@ def _record(
         observer.settle_gradients(model)
         return Recording(
             input=input_layer(call, observer),
-            layers=tuple(layers_of(observer)),
+            layers=tuple(layers_of(observer, pictures)),
             unobserved=_unobserved(observer, names),
             parameters=sum(p.numel() for p in model.parameters()),
             samples=part.total,

@@ -11,6 +11,7 @@ from orthoscope.probe.layer import Layer, Representation, Status
 from orthoscope.probe.names import owned_parameters
 from orthoscope.probe.observed import Observed
 from orthoscope.probe.observer import Observer
+from orthoscope.probe.pictures import Picture, pictures
 from orthoscope.probe.reduction import mean_representation, representations
 from orthoscope.probe.sharded import class_name
 from orthoscope.probe.views import read
@@ -19,12 +20,13 @@ from orthoscope.probe.views import read
 _IDENTICAL = 1e-13
 
 
-def layers_of(observer: Observer) -> list[Layer]:
+def layers_of(observer: Observer, with_pictures: bool = False) -> list[Layer]:
     """Rows in the order the modules were called."""
     observed = observer.observed
     samples_view = representations([entry.frame for entry in observed])
     statuses = _statuses(observed, samples_view)
     tokens_view = _token_views(observed)
+    drawn = _pictures(observed) if with_pictures else [None] * len(observed)
     depth = count(1)
     rows = []
     for index, entry in enumerate(observed):
@@ -48,6 +50,7 @@ def layers_of(observer: Observer) -> list[Layer]:
                 also=tuple(entry.also),
                 trainable=any(parameter.requires_grad for parameter in owned_parameters(entry.module)),
                 tokens=0 if entry.token_frames is None else entry.token_frames.shape[1],
+                picture=drawn[index] if measured else None,
             )
         )
     return rows
@@ -79,6 +82,10 @@ def input_layer(call: Call, observer: Observer) -> Layer:
         gradient_norm=None,
         weight_gradient_norm=None,
     )
+
+
+def _pictures(observed: Sequence[Observed]) -> list[Picture | None]:
+    return pictures([entry.frame for entry in observed], [entry.weighted for entry in observed])
 
 
 def _statuses(observed: Sequence[Observed], views: Sequence[Representation | None]) -> list[Status]:

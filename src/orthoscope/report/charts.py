@@ -148,3 +148,8 @@ def _legend(lines: Sequence[Line]) -> str:
         drawn.append(rule(x, 9, x + 16, 9, line.look) + words(x + 21, 12.5, line.name, "tick"))
         x += width
     return "".join(drawn)
+
+
+def upright(low: Number, high: Number, logarithmic: bool = False) -> Scale:
+    """The vertical axis of a chart."""
+    return Scale(low, high, BOTTOM, TOP, logarithmic)

@@ -1,13 +1,11 @@
-"""The section of one network: verdict, profiles, plane, theory, findings, layers, method."""
+"""The section of one network without a script: verdict, findings, theory, layers, method."""
 
 from collections.abc import Sequence
 
 from orthoscope.report.folding import folded
 from orthoscope.report.lists import details_list, environment, facts
-from orthoscope.report.plane import look, plane, plane_legend, unplaced
-from orthoscope.report.profiles import profiles
 from orthoscope.report.reading import Document, first_sick, marks
-from orthoscope.report.residual_page import residual_section
+from orthoscope.report.signs import look
 from orthoscope.report.tables import findings_table, layers_table, safe, verdict_sign
 from orthoscope.report.theory import theory
 from orthoscope.report.wording import (
@@ -21,20 +19,6 @@ from orthoscope.report.wording import (
     shortened,
     slope,
 )
-
-_HOW_TO_READ = """<div class="reading"><h4>How to read</h4>
-<p>Left is the input, right the output. The strong line joins layers with weights; the faint one passes
-every module.</p>
-<p>Healthy networks keep enough directions (rank) at any depth and hold the gradient level; a low gap is a good sign.
-The dashed mark ▼ is where the worst finding begins.
-The dashed line is what theory expects, where it has something to say.</p></div>"""
-
-_PLANE_TEXT = """<p>Across: how far the samples are from orthogonal where the network ends, 0 for a perfect
-frame, near 1 for a single direction.</p>
-<p>Up: by how much the log of the gradient grows at every weight layer on the way back to the input,
-with its standard error.</p>
-<p>Both near zero is best: samples that stay apart while gradients explode train no better than
-level gradients through collapsed samples.</p>"""
 
 _DEFINITIONS = """<p>With the samples of a layer as the rows of <i>H</i>, and <i>n</i> of them:
 the <b>orthogonality gap</b> is ‖HHᵀ/‖H‖² − I/n‖, in Frobenius norms;
@@ -54,9 +38,8 @@ def network(documents: Sequence[Document], index: int) -> str:
     heading = f"<h2>{index + 1}. {safe(shortened(document['name'], LONGEST_TITLE))}</h2>" if len(documents) > 1 else ""
     return (
         f'<section class="network" id="network-{index + 1}">{heading}{_banner(document)}{_facts(document)}'
-        f"{_profiles(document)}<h3>Trainability plane</h3>{_plane(documents, index)}"
-        f"<h3>Theory</h3>{theory(document)}<h3>Checks</h3>{findings_table(document)}"
-        f"{_layers(document)}{_residual(document)}{_method(document)}</section>\n"
+        f"<h3>Checks</h3>{findings_table(document)}<h3>Theory</h3>{theory(document)}"
+        f"{_layers(document)}{_method(document)}</section>\n"
     )
 
 
@@ -89,41 +72,15 @@ def _facts(document: Document) -> str:
     return facts(entries)
 
 
-def _profiles(document: Document) -> str:
-    if not document["layers"]:
-        return '<h3>Depth profiles</h3><p class="quiet">No layer was observed.</p>'
-    return f'<h3>Depth profiles</h3><div class="profiles">{"".join(profiles(document))}{_HOW_TO_READ}</div>'
-
-
-def _plane(documents: Sequence[Document], index: int) -> str:
-    missing = unplaced([documents[index]])
-    note = '<p class="quiet">This network is not placed, for lack of a gap or a slope.</p>' if missing else ""
-    return (
-        f'<div class="plane-row"><div>{plane(documents, index)}{plane_legend(documents[index : index + 1])}</div>'
-        f'<div class="reading">{_PLANE_TEXT}{note}</div></div>'
-    )
-
-
 def _layers(document: Document) -> str:
-    """The folded table in sight, every layer one click away."""
+    """The folded table; the viewer has every layer."""
     layers = document["layers"]
     if not layers:
         return ""
     shown = [row for row in folded(layers, marks(document)) if isinstance(row, int)]
     hidden = len(layers) - len(shown)
     title = f"Layers ({hidden} like their neighbours left out)" if hidden else "Layers"
-    brief = layers_table([(row, layers[row]) for row in shown], document)
-    folded_view = f"<details open><summary>{title}</summary>{brief}</details>"
-    if not hidden:
-        return folded_view
-    whole = layers_table(enumerate(layers), document)
-    return f"{folded_view}<details><summary>All {len(layers)} layers</summary>{whole}</details>"
-
-
-def _residual(document: Document) -> str:
-    """How its residual blocks align, where the diagnosis went that deep."""
-    found = document.get("residual")
-    return f"<h3>Residual alignment</h3>{residual_section(found)}" if found else ""
+    return f"<h3>{title}</h3>{layers_table([(row, layers[row]) for row in shown], document)}"
 
 
 def _method(document: Document) -> str:

@@ -1,10 +1,10 @@
 """A prediction as six small charts with depth along x, and a mark where it stops being healthy."""
 
+import math
 from collections.abc import Sequence
 
-from orthoscope.report.charts import LEFT, RIGHT, Band, Line, Marker, chart
+from orthoscope.report.charts import LEFT, RIGHT, Band, Line, Marker, chart, upright
 from orthoscope.report.prediction_reading import most_directions, turning_point
-from orthoscope.report.profiles import lowest_overlap, upright
 from orthoscope.report.reading import Document, Number, share
 from orthoscope.report.scales import Scale, whole_decades
 
@@ -23,7 +23,7 @@ def prediction_charts(document: Document) -> list[str]:
     gaps, rms, growth = (_column(document, name) for name in ("isometry_gap", "rms", "gradient_growth"))
     overlaps = _column(document, "overlap")
     figures = (
-        ("Mean overlap ± s.d. of one pair", upright(lowest_overlap([*band.low, *overlaps]), 1), overlaps, band),
+        ("Mean overlap ± s.d. of one pair", upright(_lowest_overlap([*band.low, *overlaps]), 1), overlaps, band),
         ("Orthogonality gap", upright(0, 1), _column(document, "gap"), None),
         ("Effective rank, share of the possible", upright(0, 1), ranks, None),
         ("Isometry gap", upright(0, max(1, _most(gaps))), gaps, None),
@@ -68,3 +68,9 @@ def _most(values: Values) -> Number:
 def _marker(document: Document) -> Marker | None:
     turn = turning_point(document)
     return None if turn is None else Marker(turn[0], turn[1], f"depth {turn[0]}")
+
+
+def _lowest_overlap(overlaps: Sequence[Number | None]) -> Number:
+    """Where the axis of a cosine begins: zero, or the half below the most negative one."""
+    lowest = min((value for value in overlaps if value is not None), default=0.0)
+    return math.floor(2 * min(0.0, max(-1.0, lowest))) / 2

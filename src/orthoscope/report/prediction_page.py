@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from orthoscope.findings import Verdict
 from orthoscope.report.depth_table import deviating, growth
 from orthoscope.report.lists import environment, facts, sources_list
-from orthoscope.report.plane import look
 from orthoscope.report.prediction_charts import prediction_charts
 from orthoscope.report.prediction_reading import (
     DepthRow,
@@ -17,6 +16,7 @@ from orthoscope.report.prediction_reading import (
 )
 from orthoscope.report.reading import Document
 from orthoscope.report.shell import shell
+from orthoscope.report.signs import look
 from orthoscope.report.tables import safe, table, verdict_sign
 from orthoscope.report.wording import LONGEST_TITLE, UNDEFINED, fixed, number, rank, shortened, significant
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from orthoscope.report.charts import LEFT, RIGHT, Line, chart
+from orthoscope.report.charts import LEFT, RIGHT, Line, chart, upright
 from orthoscope.report.lists import details_list, environment, facts
-from orthoscope.report.profiles import upright
 from orthoscope.report.reading import Document, Number
 from orthoscope.report.residual_terminal import STATE_WORDS, block_cells
 from orthoscope.report.scales import Scale

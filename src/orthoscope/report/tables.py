@@ -5,8 +5,8 @@ from html import escape
 from typing import Any
 
 from orthoscope.findings import State, Verdict
-from orthoscope.report.plane import look, symbol
 from orthoscope.report.reading import Document, LayerRow, findings, first_sick, marks, metric, possible_rank
+from orthoscope.report.signs import look, symbol
 from orthoscope.report.wording import (
     UNDEFINED,
     begins,

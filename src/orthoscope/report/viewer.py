@@ -1,0 +1,64 @@
+"""The page that the viewer draws: documents as data, one script, and what is read without a script."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from orthoscope.report.packing import packed, script_json
+from orthoscope.report.reading import Document
+from orthoscope.report.residual_page import residual_section
+
+
+def viewer_page(documents: Sequence[Document], title: str, content: str, live: Mapping[str, Any] | None = None) -> str:
+    """One self-contained page. `title` and `content` are markup, shown until the script has drawn, or without it.
+
+    Nothing may be loaded, and no script runs but this one: escaping is the first lock, the policy the second. A page
+    that is served live may talk to its server.
+    """
+    data = {"documents": packed(list(documents)), "reference_cloud": packed(reference_cloud()), "live": live}
+    script = _packaged("viewer.js")
+    style = _packaged("style.css") + _packaged("viewer.css")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(script, live is not None)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
+        f"<title>{title} · Orthoscope</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f'<div id="orthoscope-static"><header><p class="eyebrow">Orthoscope report</p><h1>{title}</h1></header>\n'
+        f"<main>\n{content}</main></div>\n{_residuals(documents)}"
+        f'<script type="application/json" id="orthoscope-data">{script_json(data)}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def policy(script: str, live: bool = False) -> str:
+    """What the page may do: run this very script, style itself, and, live, talk to where it came from."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    connect = "; connect-src 'self'" if live else ""
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'{connect}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def reference_cloud() -> list[dict[str, Any]]:
+    """Networks whose training outcome is known: gap, slope, trained, family; none where no such file is packaged."""
+    file = resources.files(__package__).joinpath("reference_cloud.json")
+    cloud: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["reference_cloud"] if file.is_file() else []
+    return cloud
+
+
+def _residuals(documents: Sequence[Document]) -> str:
+    """How residual blocks align, drawn here and put in its place by the viewer."""
+    return "".join(
+        f'<template id="residual-{index}">{residual_section(document["residual"])}</template>\n'
+        for index, document in enumerate(documents, start=1)
+        if document.get("residual")
+    )
+
+
+def _packaged(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
