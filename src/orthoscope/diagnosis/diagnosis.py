@@ -11,8 +11,9 @@ from torch import nn
 from orthoscope.diagnosis.alignment import Alignment, align
 from orthoscope.diagnosis.anatomy import Anatomy, anatomy
 from orthoscope.diagnosis.document import document
-from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradient_profile
+from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradient_profile, weight_layers
 from orthoscope.diagnosis.expectations import Expectation, expectation
+from orthoscope.diagnosis.risk import risk
 from orthoscope.diagnosis.rules import RULES, judge
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.diagnosis.weight_spectra import WeightSpectrum, weight_spectra
@@ -47,6 +48,16 @@ class Diagnosis(Viewed):
         """The worst of the findings; at risk, at least, when next to nothing could be checked."""
         worst = max((finding.severity for finding in self.findings), key=lambda verdict: verdict.rank)
         return worst if self.judged or worst is Verdict.SICK else Verdict.AT_RISK
+
+    @property
+    def weight_layers(self) -> int:
+        """How many times a weight layer was called."""
+        return weight_layers(self.recording)
+
+    @property
+    def risk(self) -> float:
+        """The risk that it does not train, by networks whose training is known; nan if nothing could be judged."""
+        return risk(self.findings, self.weight_layers)
 
     @property
     def judged(self) -> bool:

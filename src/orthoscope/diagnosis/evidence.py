@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from orthoscope.diagnosis.calibration import TYPICAL_DEPTH
 from orthoscope.metrics import Slope, depth_slope
 from orthoscope.probe import Layer, Recording, Representation, Status
 
@@ -26,6 +27,7 @@ class Evidence:
     begins: Callable[[float], str | None] = lambda limit: None
     standard_error: float | None = None
     margin: float = 0.0  # a value within it of zero may be chance
+    weight_layers: int = TYPICAL_DEPTH  # of the network: some limits depend on its depth
 
 
 class NotChecked(Exception):  # noqa: N818 - a reason, not an error
@@ -69,6 +71,11 @@ def fitted_slope(log_norms: Sequence[float]) -> float:
     return depth_slope(torch.tensor(log_norms, dtype=torch.float64)).value.item()
 
 
+def weight_layers(recording: Recording) -> int:
+    """How many times a weight layer was called; at least one."""
+    return max(1, sum(layer.depth is not None for layer in recording.layers))
+
+
 def gradient_growth(recording: Recording) -> Evidence:
     """How many e-folds the gradient grows from the output to the input; negative when it shrinks."""
     profile = _profile_or_reason(recording)
@@ -84,7 +91,11 @@ def gradient_growth(recording: Recording) -> Evidence:
 
     steps = len(profile.layers) - 1
     return Evidence(
-        profile.growth, begins, profile.slope.standard_error.item() * steps, profile.slope.margin().item() * steps
+        profile.growth,
+        begins,
+        profile.slope.standard_error.item() * steps,
+        profile.slope.margin().item() * steps,
+        weight_layers(recording),
     )
 
 
@@ -256,7 +267,8 @@ def _persistent(recording: Recording, value: Callable[[Layer], float | None], wh
         start = lasting_start(low)
         return values[len(low) - 1 - low[::-1].index(True) if start is None else start][0].name
 
-    return Evidence(lasting_value([number for _, number in values]), begins)
+    ended = lasting_value([number for _, number in values])
+    return Evidence(ended, begins, weight_layers=weight_layers(recording))
 
 
 def lasting_start(low: Sequence[bool]) -> int | None:

@@ -56,6 +56,10 @@ class Prospect:
             else:
                 yield conclude(rule, seen)
 
+    @property
+    def _weight_layers(self) -> int:
+        return max(1, len(self.log_gradients))
+
     def _overflows(self) -> Evidence:
         broken = [index for index, layer in enumerate(self.layers) if layer.rms > _LARGEST]
         return Evidence(float(len(broken)), lambda limit: _layer(broken[0]))
@@ -65,7 +69,11 @@ class Prospect:
         return math.nan if share is None else share
 
     def _at_the_end(self, values: list[float]) -> Evidence:
-        return Evidence(values[-1], lambda limit: _layer(next(k for k, value in enumerate(values) if value < limit)))
+        return Evidence(
+            values[-1],
+            lambda limit: _layer(next(k for k, value in enumerate(values) if value < limit)),
+            weight_layers=self._weight_layers,
+        )
 
     def _gradient_growth(self) -> Evidence:
         norms = self.log_gradients
@@ -75,7 +83,7 @@ class Prospect:
             beyond = (k for k in range(len(norms) - 1, -1, -1) if sign * (norms[k] - norms[-1]) > abs(limit))
             return _layer(next(beyond, 0))
 
-        return Evidence(self.growth, begins)
+        return Evidence(self.growth, begins, weight_layers=self._weight_layers)
 
     def _extreme(self, extreme: Callable[..., float]) -> Evidence:
         norms = self.log_gradients

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from orthoscope.diagnosis import evidence as ev
+from orthoscope.diagnosis.calibration import CALIBRATION, TYPICAL_DEPTH
 from orthoscope.diagnosis.evidence import Evidence, NotChecked
 from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
 from orthoscope.probe import Recording
@@ -23,9 +24,23 @@ class Rule:
     found: str  # sentence for a hit; {value} and {layer} are filled in
     clean: str
     low_is_bad: bool = False
+    power: float = 0.0  # limits are those of 50 weight layers, times (layers/50)^power
+    spared: int = 0  # with fewer weight layers than this, at risk at most
+
+    def limits(self, layers: int) -> tuple[float, float]:
+        """Where risk and sickness begin in a network of so many weight layers."""
+        factor = (layers / TYPICAL_DEPTH) ** self.power
+        return self.risk * factor, self.sick * factor if layers >= self.spared else self._never
+
+    @property
+    def _never(self) -> float:
+        return -math.inf if self.low_is_bad else math.inf
 
 
-# Where the limits come from: docs/method.md. Growth is in e-folds: ln 100 and ln 1000.
+# A law counts the larger for the worse; a share of directions is the inverse of its number.
+_RANK, _GROWTH, _DECAY = (CALIBRATION.laws[name] for name in ("sample rank", "gradient growth", "gradient decay"))
+
+# Where the limits come from: docs/method.md and docs/calibration.md. Growth is in e-folds.
 RULES: tuple[Rule, ...] = (
     Rule(
         "input varies", Symptom.DEGENERATE_INPUT, ev.input_variation, "share of energy around the mean", 1e-6, 1e-12,
@@ -63,9 +78,11 @@ RULES: tuple[Rule, ...] = (
         "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
     ),
     Rule(
-        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of directions", 0.25, 0.04,
+        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of directions",
+        1 / _RANK.at_risk, 1 / _RANK.limit,
         "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
         "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
+        power=-_RANK.power, spared=_RANK.spared,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, ev.token_angles, "1 - mean cosine", 3e-3, 1e-3,
@@ -79,15 +96,17 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "gradient growth", Symptom.EXPLODE, ev.gradient_growth, "e-folds from output to input",
-        math.log(100), math.log(1000),
-        "gradients grow by a factor e^{value:.1f} from the output to the input, a hundredfold at {layer}",
+        _GROWTH.at_risk, _GROWTH.limit,
+        "gradients grow by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
         "gradients change by e^{value:.1f} from the output to the input",
+        power=_GROWTH.power, spared=_GROWTH.spared,
     ),
     Rule(
         "gradient decay", Symptom.VANISH, ev.gradient_growth, "e-folds from output to input",
-        -math.log(100), -math.log(1000),
-        "gradients shrink by a factor e^{value:.1f} from the output to the input, a hundredfold at {layer}",
+        -_DECAY.at_risk, -_DECAY.limit,
+        "gradients shrink by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
         "gradients change by e^{value:.1f} from the output to the input", low_is_bad=True,
+        power=_DECAY.power, spared=_DECAY.spared,
     ),
     Rule(
         "largest gradient", Symptom.EXPLODE, ev.largest_gradient, "e-folds above the last layer",
@@ -125,9 +144,10 @@ def judge(rule: Rule, recording: Recording) -> Finding:
 
 def conclude(rule: Rule, seen: Evidence) -> Finding:
     """What follows from a number by a rule, whether it was measured or predicted."""
+    risk, sick = rule.limits(seen.weight_layers)
     severity = _severity(rule, seen)
-    limit = rule.sick if severity is Verdict.SICK else rule.risk
-    layer = None if severity is Verdict.HEALTHY else seen.begins(rule.risk)
+    limit = sick if severity is Verdict.SICK else risk
+    layer = None if severity is Verdict.HEALTHY else seen.begins(risk)
     found = severity is not Verdict.HEALTHY
     return Finding(
         check=rule.check,
@@ -149,10 +169,11 @@ def _in_words(layer: str | None) -> str:
 
 
 def _severity(rule: Rule, seen: Evidence) -> Verdict:
+    risk, sick = rule.limits(seen.weight_layers)
     significant = abs(seen.value) > seen.margin or math.isinf(seen.value) or seen.margin == 0
-    if significant and _beyond(rule, seen.value, rule.sick):
+    if significant and _beyond(rule, seen.value, sick):
         return Verdict.SICK
-    if significant and _beyond(rule, seen.value, rule.risk):
+    if significant and _beyond(rule, seen.value, risk):
         return Verdict.AT_RISK
     return Verdict.HEALTHY
 

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from orthoscope.init import initialise_, iterative_, lsuv_
 from orthoscope.models import MLP, ConvNet, ResNet
-from orthoscope.models.activations import activation
 from orthoscope.models.blocks import ResidualBlock, linear
 from orthoscope.models.transformer import TransformerBlock
 

@@ -4,15 +4,12 @@ A quarter of them is trained from three seeds, so that it is known how much of a
 is a table of losses; `orthoscope.papers.calibration.verdict` lays diagnoses beside it.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from orthoscope.diagnosis.outcome import trained
 from orthoscope.papers.calibration.grid import grid
-from orthoscope.papers.calibration.tasks import CLASSES
+from orthoscope.papers.calibration.known import GUESSING, Training
 from orthoscope.papers.calibration.trainings import BATCH, STEPS, losses, made, reference_loss
 from orthoscope.papers.drawing import Panel, Series, figure
 from orthoscope.papers.evidence import Evidence, wilson
@@ -40,21 +37,7 @@ class Config:
 QUICK = Config(begin=2, end=5, steps=60, seeds=(0, 1))
 
 
-class Row(NamedTuple):
-    """A training of a member: losses at the end by learning rate, and that of the shallow reference."""
-
-    member: int
-    family: str
-    task: str
-    seed: int
-    loss_low: float
-    loss_middle: float
-    loss_high: float
-    reference: float
-
-    @property
-    def best(self) -> float:
-        return min(self.loss_low, self.loss_middle, self.loss_high)
+Row = Training
 
 
 def run(config: Config) -> list[Row]:
@@ -80,17 +63,6 @@ def cells(config: Config) -> list[Config]:
     return [replace(config, begin=number, end=number + 1) for number in range(config.begin, config.end)]
 
 
-def trains(row: Row) -> bool:
-    """Whether it learned at least half of what the shallow reference did."""
-    return trained(row.best, row.reference, math.log(CLASSES))
-
-
-def learned(row: Row) -> float:
-    """What it learned in parts of what the reference learned: 1 if as much, 0 if nothing, cut at 0."""
-    guessing = math.log(CLASSES)
-    return max(0.0, (guessing - row.best) / (guessing - row.reference)) if math.isfinite(row.best) else 0.0
-
-
 def repeated(rows: Sequence[Row]) -> dict[int, list[Row]]:
     """Trainings by member, of those with several seeds."""
     by_member = defaultdict(list)
@@ -102,7 +74,7 @@ def repeated(rows: Sequence[Row]) -> dict[int, list[Row]]:
 def agreement(rows: Sequence[Row]) -> float:
     """Share of the repeated members whose seeds all end the same way."""
     groups = repeated(rows).values()
-    return sum(len({trains(row) for row in group}) == 1 for group in groups) / len(groups)
+    return sum(len({row.trains for row in group}) == 1 for group in groups) / len(groups)
 
 
 def firsts(rows: Sequence[Row]) -> list[Row]:
@@ -111,10 +83,10 @@ def firsts(rows: Sequence[Row]) -> list[Row]:
 
 
 def check(rows: list[Row]) -> dict[str, bool]:
-    share = sum(map(trains, firsts(rows))) / len(firsts(rows))
+    share = sum(row.trains for row in firsts(rows)) / len(firsts(rows))
     return {
         "every shallow reference learns: its loss is at most 0.6 of guessing": all(
-            row.reference <= 0.6 * math.log(CLASSES) for row in rows
+            row.reference <= 0.6 * GUESSING for row in rows
         ),
         "of the networks trained from several seeds nine in ten end the same way each time": agreement(rows) >= 0.9,
         "both outcomes are common: a quarter at least trains, a quarter at least does not": 0.25 <= share <= 0.75,
@@ -123,7 +95,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
 
 def compare(rows: list[Row]) -> list[Evidence]:
     """No paper has these numbers."""
-    share, alike = sum(map(trains, firsts(rows))) / len(firsts(rows)), agreement(rows)
+    share, alike = sum(row.trains for row in firsts(rows)) / len(firsts(rows)), agreement(rows)
     number, pairs = len(firsts(rows)), len(repeated(rows))
     return [
         Evidence(
@@ -136,10 +108,10 @@ def compare(rows: list[Row]) -> list[Evidence]:
 def plot(rows: list[Row]) -> str:
     depths = {number: member.network.depth for number, member in enumerate(grid())}
     marks = [
-        Series(name, [depths[row.member] for row in chosen], [learned(row) for row in chosen], marks=True, line=False)
+        Series(name, [depths[row.member] for row in chosen], [row.learned for row in chosen], marks=True, line=False)
         for name, chosen in (
-            ("trains", [row for row in rows if trains(row)]),
-            ("does not", [row for row in rows if not trains(row)]),
+            ("trains", [row for row in rows if row.trains]),
+            ("does not", [row for row in rows if not row.trains]),
         )
     ]
     return figure(

@@ -1,0 +1,32 @@
+"""The risk that a network does not train, as a number that was checked against trainings."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from orthoscope.diagnosis.calibration import AT_RISK, CALIBRATION, Calibration
+from orthoscope.findings import Finding, State, Verdict
+
+# How the number of a check turns into one that is the larger the worse.
+SIGNS: dict[str, Callable[[float], float]] = {
+    "sample rank": lambda share: 1 / share if share > 0 else math.inf,
+    "gradient growth": lambda growth: growth,
+    "gradient decay": lambda growth: -growth,
+}
+
+
+def risk(findings: Sequence[Finding], weight_layers: int, calibration: Calibration = CALIBRATION) -> float:
+    """The risk by the worst sign; as high as it gets if another check calls the network sick; nan if no sign was seen."""
+    if any(finding.check not in SIGNS and finding.severity is Verdict.SICK for finding in findings):
+        return calibration.risk(math.inf)
+    odds = [_log_odds(finding, weight_layers, calibration) for finding in findings if finding.check in SIGNS]
+    seen = [number for number in odds if number is not None]
+    return calibration.risk(max(seen)) if seen else math.nan
+
+
+def _log_odds(finding: Finding, weight_layers: int, calibration: Calibration) -> float | None:
+    if finding.state is State.NOT_CHECKED or finding.measured is None:
+        return None
+    value = SIGNS[finding.check](finding.measured.value)
+    found = calibration.laws[finding.check].log_odds(value, weight_layers)
+    # What is clean in spite of its number may be chance: it is no more than on the way to a risk.
+    return found if finding.state is State.FOUND else min(found, math.log(AT_RISK / (1 - AT_RISK)))

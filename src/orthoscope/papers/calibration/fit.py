@@ -1,0 +1,103 @@
+"""Limits and odds from the members that may be looked at, by maximum likelihood; and how right any rule is."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy
+from scipy.optimize import differential_evolution
+
+from orthoscope.diagnosis.calibration import TYPICAL_DEPTH, Calibration, Law
+from orthoscope.papers.calibration.signs import Signs
+
+LAPSE = 0.02  # share of outcomes that are chance: nearly that of the members whose seeds disagree
+# Logarithms of the limit at 50 layers and of the sharpness, and the power of the depth, between which a fit looks.
+_LIMITS = {"sample rank": (0.7, 6.0), "gradient growth": (0.7, 3.0), "gradient decay": (0.7, 4.0)}
+_SHARPNESS = (-1.0, 2.5)
+_POWERS = {"sample rank": (-2.0, 0.0), "gradient growth": (-1.0, 0.0), "gradient decay": (-1.0, 0.0)}
+_SPARED = (0.0, 30.0)
+_SEED = 0
+
+
+class Score(NamedTuple):
+    """How right a rule is: the rates of a table of two by two, and how many networks it was counted on."""
+
+    accuracy: float
+    false_alarms: float  # of the networks that train, the share called sick
+    missed: float  # of those that do not, the share not called sick
+    precision: float  # of the networks called sick, the share that does not train
+    networks: int
+
+
+def score(rows: Sequence[Signs], sick: Callable[[Signs], bool]) -> Score:
+    """Counted over `rows`; nan where there is nothing to divide by."""
+    called, trains = numpy.array([sick(row) for row in rows]), numpy.array([bool(row.trains) for row in rows])
+    with numpy.errstate(invalid="ignore"):
+        return Score(
+            float((called != trains).mean()),
+            float((called & trains).sum() / numpy.float64(trains.sum())),
+            float((~called & ~trains).sum() / numpy.float64((~trains).sum())),
+            float((called & ~trains).sum() / numpy.float64(called.sum())),
+            len(rows),
+        )
+
+
+def fitted(rows: Sequence[Signs]) -> Calibration:
+    """The laws under which the outcomes of `rows` are likeliest. `otherwise_sick` members are left out: they are judged."""
+    used = [row for row in rows if not row.otherwise_sick]
+    values = numpy.array([worse(row) for row in used])
+    layers = numpy.log(numpy.array([row.weight_layers for row in used]) / TYPICAL_DEPTH)
+    fails = numpy.array([not row.trains for row in used])
+
+    def surprise(numbers: numpy.ndarray) -> float:
+        risk = LAPSE + (1 - 2 * LAPSE) / (1 + numpy.exp(-_log_odds(numbers, values, layers).clip(-50, 50)))
+        return float(-numpy.log(numpy.where(fails, risk, 1 - risk)).mean())
+
+    bounds = [pair for name in _LIMITS for pair in (_LIMITS[name], _POWERS[name], _SHARPNESS)] + [_SPARED]
+    found = differential_evolution(surprise, bounds, rng=_SEED, maxiter=400, tol=1e-8, polish=False)
+    return Calibration(_laws(found.x), LAPSE, {"networks": len(rows)})
+
+
+def _laws(numbers: numpy.ndarray) -> dict[str, Law]:
+    spared = {"sample rank": math.ceil(numbers[-1])}
+    return {
+        name: Law(
+            round(math.exp(numbers[3 * k]), 3),
+            round(float(numbers[3 * k + 1]), 3),
+            round(math.exp(numbers[3 * k + 2]), 3),
+            spared.get(name, 0),
+        )
+        for k, name in enumerate(_LIMITS)
+    }
+
+
+def _log_odds(numbers: numpy.ndarray, values: numpy.ndarray, layers: numpy.ndarray) -> numpy.ndarray:
+    """The law of `diagnosis.calibration.Law` for all members at once, the worst sign of each."""
+    limit, power, sharpness = numbers[:-1].reshape(-1, 3).T
+    odds = numpy.exp(sharpness) * (values - limit - power * layers[:, None])
+    spared = layers < math.log(max(1, math.ceil(numbers[-1])) / TYPICAL_DEPTH) - 1e-9
+    odds[spared, 0] = -numpy.inf
+    return odds.max(axis=1)
+
+
+def worse(row: Signs) -> tuple[float, float, float]:
+    """Logarithms of the three numbers, each the larger the worse, as `diagnosis.risk` has them."""
+    rank = math.nan if math.isnan(row.sample_rank) else 1 / max(row.sample_rank, 1e-12)
+    return _log(rank), _log(row.growth), _log(-row.growth)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+def threshold(rows: Sequence[Signs], value: Callable[[Signs], float]) -> float:
+    """The limit above which to call a network sick that makes fewest mistakes on `rows`; nan counts as beyond it."""
+    numbers = [_beyond(value(row)) for row in rows]
+    known = sorted({number for number in numbers if math.isfinite(number)})
+    middles = [(a + b) / 2 for a, b in zip(known, known[1:], strict=False)]
+    wrong = [sum((n > m) == bool(row.trains) for n, row in zip(numbers, rows, strict=True)) for m in middles]
+    return middles[int(numpy.argmin(wrong))]
+
+
+def _beyond(value: float) -> float:
+    return math.inf if math.isnan(value) else value
