@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
@@ -38,7 +38,7 @@ class Diagnosis(Viewed):
     seconds: float
     alignment: Alignment | None = None  # of residual blocks, where the diagnosis went deep and there are some
     notes: tuple[str, ...] = ()  # beside those of the recording
-    anatomy: Anatomy = Anatomy()  # what the network is made of
+    anatomy: Anatomy = field(default_factory=Anatomy)  # what the network is made of
 
     @property
     def verdict(self) -> Verdict:
