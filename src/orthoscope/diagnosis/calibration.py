@@ -22,8 +22,8 @@ class Law:
 
     $$ \ln\frac{p}{1-p} = b \ln\frac{x}{x_{50} (L/50)^q} $$
 
-    So even odds, the limit of sickness, are at $x = x_{50} (L/50)^q$; $b$ says how sharp the limit is. A network of fewer
-    than `spared` layers recovers from what this number shows: it counts for nothing there.
+    So even odds, the limit of sickness, are at $x = x_{50} (L/50)^q$; $b$ says how sharp the limit is. A network of
+    fewer than `spared` layers recovers from what this number shows: it counts for nothing there.
     """
 
     limit: float

@@ -40,7 +40,7 @@ class Diagnosis(Viewed):
     seconds: float
     alignment: Alignment | None = None  # of residual blocks, where the diagnosis went deep and there are some
     notes: tuple[str, ...] = ()  # beside those of the recording
-    anatomy: Anatomy = Anatomy()  # what the network is made of
+    anatomy: Anatomy = field(default_factory=Anatomy)  # what the network is made of
     weight_spectra: Mapping[str, WeightSpectrum] = field(default_factory=dict)  # by layer, where cheap
 
     @property

@@ -11,6 +11,7 @@ def trained(final_loss: float, reference_loss: float, guessing_loss: float) -> b
     """
     if not reference_loss < guessing_loss:
         raise ValueError(
-            f"the reference ends at {reference_loss:.4g}, no better than guessing ({guessing_loss:.4g}): it decides nothing"
+            f"the reference ends at {reference_loss:.4g}, no better than guessing, {guessing_loss:.4g}: "
+            "nothing can be decided by it"
         )
     return final_loss <= guessing_loss - (guessing_loss - reference_loss) / 2

@@ -15,7 +15,7 @@ SIGNS: dict[str, Callable[[float], float]] = {
 
 
 def risk(findings: Sequence[Finding], weight_layers: int, calibration: Calibration = CALIBRATION) -> float:
-    """The risk by the worst sign; as high as it gets if another check calls the network sick; nan if no sign was seen."""
+    """By the worst sign; as high as it gets if another check calls the network sick; nan if no sign was seen."""
     if any(finding.check not in SIGNS and finding.severity is Verdict.SICK for finding in findings):
         return calibration.risk(math.inf)
     odds = [_log_odds(finding, weight_layers, calibration) for finding in findings if finding.check in SIGNS]

@@ -20,8 +20,8 @@ def advice_for(diagnosis: Diagnosis) -> tuple[Prescription, ...]:
         found.append(
             Prescription(
                 "clipped gradients",
-                "gradients explode in some layers only: clipping each by the size of its weight keeps the others moving",
-                advice="torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # after backward, before the step",
+                "gradients explode in some layers: clipping each by the size of its weight keeps the others moving",
+                advice="orthoscope.optim.clip_adaptively_(model)  # after backward, before the step",
             )
         )
     if not diagnosis.anatomy.residual_blocks and depth >= _DEEP:

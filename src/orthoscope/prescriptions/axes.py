@@ -26,7 +26,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Axes:
-    """Forward: what becomes of samples, by the orthogonality gap. Backward: of gradients, by their growth in e-folds."""
+    """Forward: what becomes of samples, by the gap. Backward: what becomes of gradients, by their growth in e-folds."""
 
     forward: Axis
     backward: Axis

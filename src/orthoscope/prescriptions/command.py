@@ -48,7 +48,7 @@ def fix_target(
     places: Places,
     note: Callable[[str], None],
 ) -> int:
-    """Fix what the text names, show it, write it; `steps` of training confirm it, none if None. Returns the exit code."""
+    """Fix what the text names, show it, write it; `steps` of training confirm it, if not None. Gives the exit code."""
     model, example = _built(text, batch, samples, seed)
     found = _fixed(text, model, example, trained, reinitialise, max(64, samples), seed)
     if steps is not None and found.steps:

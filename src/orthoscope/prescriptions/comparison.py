@@ -75,11 +75,11 @@ class Comparison(Viewed):
 
     def _numbers(self) -> list[tuple[str, float, float, str]]:
         old, new = self.before, self.after
-        growth = [float("nan") if d.gradients is None else d.gradients.growth for d in (old, new)]
+        grown, grows = (float("nan") if d.gradients is None else d.gradients.growth for d in (old, new))
         return [
             ("orthogonality gap", old.gap, new.gap, "0 orthogonal, 1 one direction"),
             ("gradient slope", old.slope, new.slope, "log-gradient per weight layer toward the input"),
-            ("gradient growth", *growth, "e-folds from output to input"),
+            ("gradient growth", grown, grows, "e-folds from output to input"),
             ("parameters", old.recording.parameters, new.recording.parameters, "numbers"),
         ]
 

@@ -134,12 +134,12 @@ def confirm(
 ) -> Confirmation:
     """Train copies of `model` for a few steps at several learning rates, and say whether its verdict was right.
 
-    `batches` is a DataLoader or a list of (inputs, targets), or one such pair of tensors, cut into batches of 64. Without it,
-    embedded digits or text are made to fit `batch`, what the model is called with. `loss(output, target)` is the cross
-    entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "sgd", with
-    momentum 0.9, or "adam". It trains if it learns half of what a shallow network learns from the same batches
-    (`orthoscope.diagnosis.outcome.trained`). `diagnosis` is the verdict that is put to the test; without it, one is made
-    on the first batch. The model is left as it is.
+    `batches` is a DataLoader or a list of (inputs, targets), or one such pair of tensors, cut into batches of 64.
+    Without it, embedded digits or text are made to fit `batch`, what the model is called with. `loss(output, target)`
+    is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "sgd",
+    with momentum 0.9, or "adam". It trains if it learns half of what a shallow network learns from the same batches
+    (`orthoscope.diagnosis.outcome.trained`). `diagnosis` is the verdict that is put to the test; without it, one is
+    made on the first batch. The model is left as it is.
     """
     _check(steps, learning_rates, optimizer)
     epoch, source = _epochs(model, batches, batch, seed)

@@ -47,11 +47,11 @@ def fix(
 
     At most `steps` prescriptions are combined: the first that makes the network healthy with gradients to spare, or
     else the one that leaves it least bad, and from there again. What is kept obeys one rule (`axes.kept`): the verdict
-    gets no worse, an axis that was sick or at risk improves, one that was healthy stays healthy; if both were sick, both
-    improve. `.model` of the result is the fixed copy, `.snippet` the code that makes the changes on a network of yours.
+    gets no worse, an axis that was sick or at risk improves, one that was healthy stays healthy; if both were sick,
+    both improve. `.model` of the result is the fixed copy, `.snippet` the code that makes the changes on your network.
 
-    `trained` and `reinitialise` are as in `prescribe`: trained weights are left alone unless you allow new ones. A batch
-    of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused with a ValueError.
+    `trained` and `reinitialise` are as in `prescribe`: trained weights are left alone unless you allow new ones. A
+    batch of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused by a ValueError.
     """
     before = diagnose(model, batch, loss, name=name, max_samples=max_samples, seed=seed)
     plan = prescribe(before, trained=trained, reinitialise=reinitialise)
@@ -92,7 +92,7 @@ def fix_by_plan(
 
 
 def _next(plan: Plan, state: _State, batch: Any, measured: Any, tried: dict[str, Prescription]) -> _State | None:
-    """The first step that makes the network comfortable, or the one that leaves it least bad; None if none is better."""
+    """The first step that makes the network comfortable, or the one that leaves it least bad; None if none helps."""
     best: _State | None = None
     for step in plan.applicable:
         if step.name in {one.name for one in state.steps}:
@@ -150,6 +150,6 @@ def _refuse_unjudgeable(diagnosis: Diagnosis) -> None:
         why = next(iter(diagnosis.recording.unobserved.values()), "no module has a weight matrix of its own")
         raise ValueError(f"the order in which its weight layers run cannot be found ({why}): nothing can be fixed")
     for finding in diagnosis.findings:
-        if finding.symptom is Symptom.DEGENERATE_INPUT and finding.state is State.FOUND:
-            if finding.severity is Verdict.SICK:
-                raise ValueError(f"no change to the network helps while {finding.reason}: give another batch")
+        degenerate = finding.symptom is Symptom.DEGENERATE_INPUT and finding.state is State.FOUND
+        if degenerate and finding.severity is Verdict.SICK:
+            raise ValueError(f"no change to the network helps while {finding.reason}: give another batch")

@@ -11,8 +11,8 @@ def critical_gain(activation: nn.Module) -> float:
     r"""The gain at which a wide layer keeps what it is given, neither shrinking nor mixing it more than it must.
 
     $1/|\phi'(0)|$ for an odd activation that would tear samples apart at unit variance ($\kappa(0) = 0$,
-    $\kappa'(1) > 1$: tanh, sin), where lengths then shrink slowly toward the straight part; else $1/\sqrt{\mathbb{E}\phi(X)^2}$,
-    which keeps unit variance ($\sqrt2$ for ReLU).
+    $\kappa'(1) > 1$: tanh, sin), where lengths then shrink slowly toward the straight part; else
+    $1/\sqrt{\mathbb{E}\phi(X)^2}$, which keeps unit variance ($\sqrt2$ for ReLU).
     """
     kernel = kernel_of(activation)
     _, slope = value_and_slope_at_zero(activation)

@@ -15,7 +15,7 @@ _NORMS = (_NormBase, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
 def insert_norms_(model: nn.Module, batch: Any) -> list[str]:
     """Put a normalisation of every sample before each hidden linear layer or convolution; returns their names.
 
-    $h \\mapsto W\\,\\mathrm{norm}(h)$: `nn.LayerNorm` before `nn.Linear`, `nn.GroupNorm` of one group before `nn.Conv2d`.
+    $h \\mapsto W\\,\\mathrm{norm}(h)$: `nn.LayerNorm` before `nn.Linear`, `nn.GroupNorm` of one group before others.
     The first layer that runs is left alone, for its input is data; so is one whose input comes from a normalisation.
     A layer named `fc` becomes `nn.Sequential(norm, fc)`: its weight is `fc.1.weight` from then on.
     """

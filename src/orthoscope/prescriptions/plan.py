@@ -40,7 +40,7 @@ class Plan(Sequence[Prescription]):
         return tuple(step for step in self.steps if step.applies)
 
     def apply_(self, model: nn.Module, batch: Any, loss: Any = None) -> tuple[Prescription, ...]:
-        """Try the steps on copies, then make the best of them in place; returns what was done, with its measured effect.
+        """Try the steps on copies, then make the best of them in place; returns what was done and measured.
 
         All or nothing: if no step helps, a ValueError says so and the model is as it was.
         """

@@ -36,7 +36,7 @@ def constant_loss(epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]], output: 
 
 
 def shallow_network(inputs: Tensor, output: Tensor, seed: int) -> nn.Module | None:
-    """One hidden layer of 128 units on numbers, an embedding and a linear layer on token ids; None where neither fits."""
+    """One hidden layer of 128 units on numbers, an embedding and a linear layer on token ids; None if neither fits."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         if inputs.is_floating_point():

@@ -37,7 +37,7 @@ def softened(activation: nn.Module, strength: float) -> nn.Module:
         return nn.LeakyReLU(1 - strength * (1 - below), inplace=activation.inplace)
     twin = copy.deepcopy(activation)
     if hasattr(twin, "inplace"):
-        twin.inplace = False
+        setattr(twin, "inplace", False)  # noqa: B010 - nn.Module says nothing of it
     if _kinked(twin):
         return BlendedActivation(twin, strength)
     value, slope = value_and_slope_at_zero(twin)
@@ -58,7 +58,10 @@ def _kinked(activation: nn.Module) -> bool:
 
 
 def strength_for(activation: nn.Module, depth: int, deviation: float = DEVIATION) -> float:
-    r"""The largest strength at which $L \max(|\kappa'(1) - 1|, \kappa(0)) \le$ `deviation` over $L$ = `depth` layers."""
+    r"""The largest strength at which one layer deviates from the identity by at most `deviation` / `depth`.
+
+    $$ \max(|\kappa'(1) - 1|,\ \kappa(0),\ \mathbb{E}[x\phi(x)\phi'(x)]/\mathbb{E}\phi^2 - 1) \le \text{deviation}/L $$
+    """
     # Where the activation itself is not smooth; searching takes long, and shaping only moves these places.
     kinks = nonlinearity(activation).kinks
     if depth * _deviation(softened(activation, 1.0), kinks, 1.0) <= deviation:
@@ -86,7 +89,7 @@ def _deviation(activation: nn.Module, kinks: Sequence[float], strength: float) -
 
 
 def _length_instability(kernel: KernelMap) -> float:
-    r"""$\mathbb{E}[x\,\phi(x)\phi'(x)]/\mathbb{E}\phi^2 - 1$: by how much an error of a sample's length grows in a layer."""
+    r"""$\mathbb{E}[x\,\phi(x)\phi'(x)]/\mathbb{E}\phi^2 - 1$: by how much an error of a length grows in a layer."""
     rule = gaussian_rule(kernel.activation)
     values, slopes = kernel.activation(rule.nodes), kernel.activation.derivative(rule.nodes)
     return float(rule.weights @ (rule.nodes * values * slopes)) / kernel.scale**2 - 1

@@ -107,9 +107,8 @@ def check(rows: list[Row]) -> dict[str, bool]:
 def compare(rows: list[Row]) -> list[Evidence]:
     """No paper has these numbers."""
     share = cured(rows)
-    found = [
-        Evidence("share that trains after the fix", None, share, *wilson(share, len(rows)), "agrees", f"of {len(rows)}")
-    ]
+    ends = wilson(share, len(rows))
+    found = [Evidence("share that trains after the fix", None, share, *ends, "agrees", f"of {len(rows)}")]
     for name, (count, works) in by_prescription(rows).items():
         ends = wilson(works / count, count)
         found.append(Evidence(f"of those fixed by {name}", None, works / count, *ends, "agrees", f"of {count}"))

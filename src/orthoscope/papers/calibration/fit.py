@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy
@@ -43,7 +44,7 @@ def score(rows: Sequence[Signs], sick: Callable[[Signs], bool]) -> Score:
 
 
 def fitted(rows: Sequence[Signs]) -> Calibration:
-    """The laws under which the outcomes of `rows` are likeliest. `otherwise_sick` members are left out: they are judged."""
+    """The laws under which the outcomes of `rows` are likeliest; members that another check judges are left out."""
     used = [row for row in rows if not row.otherwise_sick]
     values = numpy.array([worse(row) for row in used])
     layers = numpy.log(numpy.array([row.weight_layers for row in used]) / TYPICAL_DEPTH)
@@ -94,7 +95,7 @@ def threshold(rows: Sequence[Signs], value: Callable[[Signs], float]) -> float:
     """The limit above which to call a network sick that makes fewest mistakes on `rows`; nan counts as beyond it."""
     numbers = [_beyond(value(row)) for row in rows]
     known = sorted({number for number in numbers if math.isfinite(number)})
-    middles = [(a + b) / 2 for a, b in zip(known, known[1:], strict=False)]
+    middles = [(a + b) / 2 for a, b in pairwise(known)]
     wrong = [sum((n > m) == bool(row.trains) for n, row in zip(numbers, rows, strict=True)) for m in middles]
     return middles[int(numpy.argmin(wrong))]
 

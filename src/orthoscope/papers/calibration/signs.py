@@ -1,4 +1,4 @@
-"""What a diagnosis sees of a member of the grid, as numbers: what limits are fitted to, and what simpler tools look at."""
+"""What a diagnosis sees of a member of the grid, as numbers: what limits are fitted to, and what others watch."""
 
 import math
 from typing import NamedTuple
