@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual results-page viewer browser clean
+.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual calibrate results-page viewer browser clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -38,6 +38,15 @@ bench-chains: .venv/test.stamp  ## random networks beside loops; writes docs/cha
 
 bench-residual: .venv/test.stamp  ## Jacobians of residual blocks beside dense ones; writes docs/residual_benchmark.md
 	$(BIN)/python benchmarks/residual.py
+
+WRITE_CALIBRATION := $(BIN)/python -m orthoscope.papers.calibration.write
+
+calibrate: .venv/demo.stamp  ## train 457 networks, fit the limits of the verdict, test them and the fixes; an hour and a half
+	$(BIN)/orthoscope reproduce calibration/outcomes
+	$(WRITE_CALIBRATION) outcomes results
+	$(BIN)/orthoscope reproduce calibration/verdict
+	$(WRITE_CALIBRATION) calibration results
+	$(BIN)/orthoscope reproduce calibration/verdict calibration/cure
 
 results-page: .venv/demo.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
 	$(BIN)/orthoscope reproduce --page docs/results.md

@@ -3,6 +3,7 @@
 `calibration.json` is written by `make calibrate` from the trainings in results/calibration, never by hand.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -54,6 +55,11 @@ class Calibration:
     def risk(self, log_odds: float) -> float:
         r"""$\epsilon + (1 - 2\epsilon)/(1 + e^{-z})$: the worst sign decides, and chance has its share."""
         return self.lapse + (1 - 2 * self.lapse) / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
+
+    @property
+    def checksum(self) -> str:
+        """Of the laws alone: what was judged by other laws has another one."""
+        return hashlib.sha256(repr((sorted(self.laws.items()), self.lapse)).encode()).hexdigest()[:12]
 
     @property
     def networks(self) -> int:

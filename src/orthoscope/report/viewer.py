@@ -45,9 +45,9 @@ def policy(script: str, live: bool = False) -> str:
 
 
 def reference_cloud() -> list[dict[str, Any]]:
-    """Networks whose training outcome is known: gap, slope, trained, family; none where no such file is packaged."""
-    file = resources.files(__package__).joinpath("reference_cloud.json")
-    cloud: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["reference_cloud"] if file.is_file() else []
+    """Networks whose training outcome is known: gap, slope, trained, family."""
+    file = resources.files("orthoscope").joinpath("calibration.json")
+    cloud: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["reference_cloud"]
     return cloud
 
 

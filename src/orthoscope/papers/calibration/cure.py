@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from orthoscope.diagnosis.calibration import CALIBRATION
 from orthoscope.diagnosis.outcome import trained
 from orthoscope.findings import Verdict
 from orthoscope.papers.calibration.grid import grid
@@ -31,6 +32,7 @@ class Config:
     end: int = len(grid())
     tasks: tuple[str, ...] = TASKS
     steps: int = STEPS
+    laws: str = CALIBRATION.checksum  # that the verdict goes by
 
 
 # Digits alone, which need no download: networks of 20 and 80 layers.

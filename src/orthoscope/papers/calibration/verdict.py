@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from orthoscope.diagnosis.calibration import CALIBRATION
 from orthoscope.findings import Verdict
 from orthoscope.papers.calibration.fit import Score, score, threshold
 from orthoscope.papers.calibration.grid import grid
@@ -34,6 +35,7 @@ class Config:
     begin: int = 0
     end: int = len(grid())
     tasks: tuple[str, ...] = TASKS
+    laws: str = CALIBRATION.checksum  # that the verdict goes by
 
 
 # Digits alone, which need no download; two families that limits were fitted to and one that they were not.
