@@ -26,7 +26,6 @@ class Evidence:
     value: float
     begins: Callable[[float], str | None] = lambda limit: None
     standard_error: float | None = None
-    margin: float = 0.0  # a value within it of zero may be chance
     weight_layers: int = TYPICAL_DEPTH  # of the network: some limits depend on its depth
 
 
@@ -90,13 +89,7 @@ def gradient_growth(recording: Recording) -> Evidence:
         )
 
     steps = len(profile.layers) - 1
-    return Evidence(
-        profile.growth,
-        begins,
-        profile.slope.standard_error.item() * steps,
-        profile.slope.margin().item() * steps,
-        weight_layers(recording),
-    )
+    return Evidence(profile.growth, begins, profile.slope.standard_error.item() * steps, weight_layers(recording))
 
 
 def largest_gradient(recording: Recording) -> Evidence:

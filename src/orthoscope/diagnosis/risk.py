@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from orthoscope.diagnosis.calibration import AT_RISK, CALIBRATION, Calibration
+from orthoscope.diagnosis.calibration import CALIBRATION, Calibration
 from orthoscope.findings import Finding, State, Verdict
 
 # How the number of a check turns into one that is the larger the worse.
@@ -27,6 +27,4 @@ def _log_odds(finding: Finding, weight_layers: int, calibration: Calibration) ->
     if finding.state is State.NOT_CHECKED or finding.measured is None:
         return None
     value = SIGNS[finding.check](finding.measured.value)
-    found = calibration.laws[finding.check].log_odds(value, weight_layers)
-    # What is clean in spite of its number may be chance: it is no more than on the way to a risk.
-    return found if finding.state is State.FOUND else min(found, math.log(AT_RISK / (1 - AT_RISK)))
+    return calibration.laws[finding.check].log_odds(value, weight_layers)

@@ -170,10 +170,9 @@ def _in_words(layer: str | None) -> str:
 
 def _severity(rule: Rule, seen: Evidence) -> Verdict:
     risk, sick = rule.limits(seen.weight_layers)
-    significant = abs(seen.value) > seen.margin or math.isinf(seen.value) or seen.margin == 0
-    if significant and _beyond(rule, seen.value, sick):
+    if _beyond(rule, seen.value, sick):
         return Verdict.SICK
-    if significant and _beyond(rule, seen.value, risk):
+    if _beyond(rule, seen.value, risk):
         return Verdict.AT_RISK
     return Verdict.HEALTHY
 

@@ -14,7 +14,7 @@ from orthoscope.papers.calibration.signs import Signs
 LAPSE = 0.02  # share of outcomes that are chance: nearly that of the members whose seeds disagree
 # Logarithms of the limit at 50 layers and of the sharpness, and the power of the depth, between which a fit looks.
 _LIMITS = {"sample rank": (0.7, 6.0), "gradient growth": (0.7, 3.0), "gradient decay": (0.7, 4.0)}
-_SHARPNESS = (-1.0, 2.5)
+_SHARPNESS = (-1.0, 1.8)
 _POWERS = {"sample rank": (-2.0, 0.0), "gradient growth": (-1.0, 0.0), "gradient decay": (-1.0, 0.0)}
 _SPARED = (0.0, 30.0)
 _SEED = 0

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from orthoscope.diagnosis import Diagnosis, diagnose
 from orthoscope.diagnosis.risk import SIGNS
-from orthoscope.findings import State, Verdict
+from orthoscope.findings import Verdict
 from orthoscope.papers.calibration.grid import grid
 from orthoscope.papers.calibration.known import outcomes
 from orthoscope.papers.calibration.tasks import samples
@@ -22,7 +22,7 @@ class Signs(NamedTuple):
     held_out: int  # 1 if nothing is fitted to its family
     weight_layers: int
     sample_rank: float  # share of directions at the end
-    growth: float  # of gradients, e-folds toward the input; 0 if it may be chance
+    growth: float  # of gradients, e-folds toward the input
     otherwise_sick: int  # 1 if a check that is not fitted calls it sick
     gap: float
     slope: float
@@ -40,14 +40,13 @@ def signs(member: int, seed: int = 0) -> Signs:
     diagnosis = diagnose(made(one.network, one.task, seed), samples(one.task)[0][:SAMPLES])
     found = {finding.check: finding for finding in diagnosis.findings}
     values = {check: math.nan if f.measured is None else f.measured.value for check, f in found.items()}
-    chance = all(found[check].state is not State.FOUND for check in ("gradient growth", "gradient decay"))
     return Signs(
         member,
         one.network.family,
         int(one.held_out),
         diagnosis.weight_layers,
         values["sample rank"],
-        _unless_chance(diagnosis, values["gradient growth"]) if chance else values["gradient growth"],
+        values["gradient growth"],
         int(any(f.severity is Verdict.SICK for check, f in found.items() if check not in SIGNS)),
         diagnosis.gap,
         diagnosis.slope,
@@ -58,13 +57,6 @@ def signs(member: int, seed: int = 0) -> Signs:
         known.learned,
         int(known.trains),
     )
-
-
-def _unless_chance(diagnosis: Diagnosis, growth: float) -> float:
-    if diagnosis.gradients is None:
-        return math.nan
-    margin = diagnosis.gradients.slope.margin().item() * (len(diagnosis.gradients.layers) - 1)
-    return growth if abs(growth) > margin else 0.0
 
 
 def _scale(diagnosis: Diagnosis) -> float:
