@@ -75,7 +75,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "sample angles", Symptom.COLLAPSE, ev.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
         "samples collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
-        "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True, spared=_RANK.spared,
     ),
     Rule(
         "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of directions",
@@ -87,12 +87,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "token angles", Symptom.COLLAPSE, ev.token_angles, "1 - mean cosine", 3e-3, 1e-3,
         "the tokens of a sequence collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
-        "tokens point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        "tokens point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True, spared=_RANK.spared,
     ),
     Rule(
         "token rank", Symptom.COLLAPSE, ev.token_rank, "share of directions", 0.25, 0.04,
         "tokens of a sequence collapse from {layer} on: {value:.0%} of the directions of a healthy network are left",
-        "tokens have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
+        "tokens have {value:.0%} of the directions that are enough at the end", low_is_bad=True, spared=_RANK.spared,
     ),
     Rule(
         "gradient growth", Symptom.EXPLODE, ev.gradient_growth, "e-folds from output to input",

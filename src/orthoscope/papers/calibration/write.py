@@ -1,4 +1,4 @@
-"""From the tables of the calibration to the file that the verdict reads: `python -m orthoscope.papers.calibration.write`.
+"""From the tables of the calibration to the file that the verdict reads.
 
 `make calibrate` runs the trainings, copies their table, diagnoses, writes this file, and diagnoses again with it.
 """
