@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from checkpoints import restored, state_of
+from joining import join
 from leaving import leave
 from training import STEPS, network, optimizer_of, parameters_of, prepared, train
 
@@ -30,7 +31,7 @@ def connect() -> None:
     address, port = environment["MASTER_ADDR"], int(environment["MASTER_PORT"])
     store = dist.PrefixStore(f"attempt{environment['TORCHELASTIC_RESTART_COUNT']}", dist.TCPStore(address, port))
     rank, ranks = int(environment["RANK"]), int(environment["WORLD_SIZE"])
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+    join(store=store, rank=rank, world_size=ranks)
 
 
 def main(folder: Path) -> None:

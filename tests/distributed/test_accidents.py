@@ -1,4 +1,4 @@
-"""What may go wrong on one of many ranks: it dies, or it has no gradient where others have one.
+"""What may go wrong on one of many ranks: it dies, has no gradient where others have one, or its threads meet.
 
 First of this folder, so that two workers of pytest launch what takes longest side by side.
 """
@@ -40,3 +40,11 @@ def test_ranks_that_lack_gradients_of_different_layers_of_one_shape_all_say_so(
         assert result["missing"][case].startswith(
             f"the ranks have gradients for different parameters ({ones} on ranks 0 to {ranks - 1}): give a parameter"
         )
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_no_group_of_a_rank_has_threads_that_could_race(ranks: int, request: pytest.FixtureRequest) -> None:
+    """Also none that a mesh made: two threads of one group free the same memory, as `joining.join` says."""
+    results: Results = request.getfixturevalue({2: "two", 4: "four"}[ranks])
+    for result in results:
+        assert set(result["threads"]) == {1}

@@ -15,6 +15,7 @@ from checkpoints import restored, state_of
 from diagnoses import diagnoses
 from diagnosis_cases import CASES_OF
 from exchanges import exchange_errors
+from joining import join, threads_of_groups
 from leaving import leave
 from tensor_parallel import tensor_parallel_training
 from torch import nn
@@ -106,6 +107,7 @@ def main(folder: Path, checkpoints: Path) -> None:
         results["fsdp2 to fsdp"] = resumed("fsdp", checkpoints / "fsdp2")
         results["ddp2 to hsdp"] = resumed("hsdp", checkpoints / "ddp2")
     results["diagnosis"] = diagnoses(CASES_OF[ranks])
+    results["threads"] = threads_of_groups()
     torch.save(results, folder / f"rank{dist.get_rank()}.pt")
 
 
@@ -113,6 +115,6 @@ if __name__ == "__main__":
     # A rank that waits for one that is gone ends by itself, whatever becomes of the rest.
     faulthandler.dump_traceback_later(280, exit=True)
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    join()
     main(Path(sys.argv[1]), Path(sys.argv[-1]))
     leave()
