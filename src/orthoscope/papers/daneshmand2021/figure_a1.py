@@ -49,7 +49,9 @@ class Config:
     seeds: tuple[int, ...] = tuple(range(4))
 
 
-QUICK = Config(dataset="digits", samples=1000, layers=(5, 30), width=64, batch=50, epochs=4, seeds=(0, 1, 2))
+QUICK = Config(
+    dataset="digits", samples=1000, layers=(5, 30), width=64, batch=50, epochs=6, learning_rate=0.005, seeds=(0, 1, 2)
+)
 FULL = Config(samples=50_000, layers=(15, 30, 45, 60, 75), width=800, batch=500, epochs=30)
 
 
