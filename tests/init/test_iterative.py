@@ -115,14 +115,14 @@ def test_sequences_and_tokens_are_rows_too() -> None:
     torch.testing.assert_close(values, values[0].expand(8))
 
 
-def test_directions_that_the_batch_does_not_reach_get_no_weight() -> None:
-    model = MLP(depth=1, width=12, in_features=10, out_features=None)
-    batch = torch.randn(4, 10, generator=seeded(0))
-    iterative_(model, batch, keep=(), generator=seeded(1))
-    weight = model.layers[0].linear.weight.detach()
+def test_directions_that_no_sample_reaches_get_no_weight() -> None:
+    layer = nn.Linear(10, 12)
+    batch = torch.randn(40, 10, generator=seeded(0))
+    batch[:, 4:] = 0  # as behind dead units
+    iterative_(layer, batch, keep=(), generator=seeded(1))
+    weight = layer.weight.detach()
     assert int(torch.linalg.matrix_rank(weight)) == 4
-    unseen = torch.linalg.svd(batch).Vh[4:]
-    assert float((unseen @ weight.mT).abs().max()) < 1e-5 * float(weight.abs().max())
+    assert float(weight[:, 4:].abs().max()) < 1e-5 * float(weight.abs().max())
 
 
 def test_first_and_last_layer_flags_buffers_hooks_and_the_global_generator_are_as_before() -> None:
@@ -136,23 +136,8 @@ def test_first_and_last_layer_flags_buffers_hooks_and_the_global_generator_are_a
     assert changed == {"3.weight", "3.bias"}
     assert torch.equal(torch.get_rng_state(), state)
     assert all(module.training and not module._forward_pre_hooks for module in model.modules())
-
-
-def test_a_layer_that_the_pass_does_not_reach_is_left_and_one_called_twice_is_made_once() -> None:
-    class Twice(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.shared, self.unused = nn.Linear(6, 6), nn.Linear(6, 6)
-
-        def forward(self, inputs: Tensor) -> Tensor:
-            return self.shared(self.shared(inputs).relu())
-
-    model, batch = Twice(), torch.randn(30, 6, generator=seeded(0))
-    before = model.unused.weight.detach().clone()
-    assert list(iterative_(model, batch, 1.0, keep=(), generator=seeded(1))) == ["shared"]
-    assert torch.equal(model.unused.weight, before)
-    values = torch.linalg.svdvals(model.shared(batch).detach())
-    torch.testing.assert_close(values, values[0].expand(6))
+    iterative_(model, torch.randn(32, 5, generator=seeded(0)))
+    assert torch.equal(torch.get_rng_state(), state), "nor is it moved where no generator is given"
 
 
 def test_the_same_generator_gives_the_same_weights() -> None:

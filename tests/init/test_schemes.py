@@ -21,6 +21,7 @@ def layers() -> dict[str, nn.Module]:
         "long convolution": nn.Conv1d(8, 12, 5, bias=False),
         "grouped convolution": nn.Conv2d(12, 24, 3, groups=4),
         "depthwise convolution": nn.Conv2d(20, 20, 3, groups=20),
+        "solid convolution": nn.Conv3d(4, 7, (1, 2, 3)),
         "transposed convolution": nn.ConvTranspose2d(12, 8, 3, groups=2),
     }
 
@@ -76,6 +77,7 @@ def test_the_global_generator_is_used_when_none_is_given(name: str) -> None:
     ("scheme", "variance"),
     [
         ("gaussian", lambda fan_in, fan_out: 1 / fan_in),
+        ("lecun", lambda fan_in, fan_out: 1 / fan_in),
         ("he", lambda fan_in, fan_out: 2 / fan_in),
         ("xavier", lambda fan_in, fan_out: 2 / (fan_in + fan_out)),
         ("normal", lambda fan_in, fan_out: 0.02**2),
@@ -216,7 +218,7 @@ def test_a_scheme_of_ones_own_is_a_function() -> None:
 
 
 def test_mistakes_name_the_remedy() -> None:
-    with pytest.raises(ValueError, match=r"unknown weight scheme 'haar': choose one of gaussian, he, "):
-        initialise_(nn.Linear(2, 2), "haar")
+    with pytest.raises(ValueError, match=r"unknown weight scheme 'hare': choose one of delta-orthogonal, gaussian, "):
+        initialise_(nn.Linear(2, 2), "hare")
     with pytest.raises(ValueError, match="run one batch through the model first"):
         initialise_(nn.Sequential(nn.LazyLinear(3)), "he")

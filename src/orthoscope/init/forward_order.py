@@ -68,7 +68,8 @@ class _Walk:
         self.done: list[str] = []
         self.ended = False
         self.waiting: str | None = None  # the layer that this pass looks at
-        self.failure: ValueError | None = None  # of the layer called last, which may prove to be the last of all
+        self.failed: str | None = None  # the layer that could not be made: no matter, if it is the last of all
+        self.failure: ValueError | None = None
         self.called: list[str] = []
         self.calls = 0
 
@@ -81,7 +82,7 @@ class _Walk:
         self.calls += 1
 
     def arrive(self, name: str, layer: WeightLayer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        if self.failure is not None:
+        if self.failure is not None and self.failed in self.called:
             raise self.failure
         again, first = name in self.called, not self.called
         self.called.append(name)
@@ -130,7 +131,7 @@ class _Walk:
     def _fail(self, name: str, reason: ValueError) -> None:
         if self.ends_too:
             raise reason
-        self.failure = reason
+        self.failed, self.failure = name, reason
         self.done.append(name)
 
     def end_pass(self, layers: Mapping[str, WeightLayer]) -> None:

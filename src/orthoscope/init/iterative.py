@@ -104,6 +104,10 @@ class _Maker:
 
     def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
         """Take in a part of what the layer is given."""
+        if not inputs.numel():
+            raise ValueError(
+                f"layer {name!r} gets an empty batch: give one of at least as many samples as it has units"
+            )
         moments = self.seen.setdefault(name, InputMoments(blocks_shape(layer)[1], self.generator))
         self.samples[name] = self.samples.get(name, 0) + len(inputs)
         for rows in row_blocks(layer, inputs):
@@ -136,7 +140,7 @@ class _Maker:
         if rows >= min(out, fan_in):
             return
         samples = self.samples[name]
-        needed = -(-min(out, fan_in) * samples // max(rows, 1))
+        needed = -(-min(out, fan_in) * samples // rows)
         raise ValueError(
             f"the batch is too small: layer {name!r} is a {out} x {fan_in} matrix and gets {rows} rows from {samples} "
             f"samples, so it would be of rank {rows} at most: give at least {needed} samples, better several times that"
