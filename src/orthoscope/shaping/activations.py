@@ -27,7 +27,7 @@ def linearisable_activations(model: nn.Module) -> list[str]:
 
 
 def shape_activations_(model: nn.Module, gains: Mapping[str, float] | int | float) -> dict[str, float]:
-    r"""Put $\phi(\alpha x)/\alpha$ in the place of the named modules; with one number, of all `linearisable_activations`.
+    r"""Put $\phi(\alpha x)/\alpha$ in the place of the named modules; one number: of all `linearisable_activations`.
 
     A module that is shaped already gets the new gain. Returns, by name, the gain that each had before (1 if it was not
     shaped): given back to this function, the model computes what it did.

@@ -72,7 +72,7 @@ def simulated_rates(
 
 
 def predicted_rates(
-    network: Hyperparameters, inputs: Inputs, gains: Sequence[float], depth: int = 30
+    network: Hyperparameters, inputs: Inputs, gains: Sequence[float], depth: int = 12
 ) -> Float[Tensor, " gains"]:
     """By theory (`theory.propagate`), over the deeper half of `depth` layers of such a network.
 

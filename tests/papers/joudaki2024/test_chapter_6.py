@@ -12,6 +12,7 @@ import torch
 
 from orthoscope.chains import Chain, gradients_by_depth
 from orthoscope.papers.joudaki2024 import (
+    automatic_gain,
     figure_6_1,
     figure_6_2,
     figure_6_3,
@@ -25,6 +26,7 @@ from orthoscope.papers.joudaki2024 import (
 )
 
 MODULES = [
+    automatic_gain,
     figure_6_1,
     figure_6_2,
     figure_6_3,
@@ -119,7 +121,20 @@ def of_rounding(row: Any) -> Any:
     return row._replace(rule=row.samples, overlap=0.0)
 
 
+def in_shaped_networks(value: Callable[[Any], float]) -> Callable[[Any], Any]:
+    """Another gradient in networks with gains that fall; rates stay."""
+    return lambda row: row if row.measure == "rate" else row._replace(value=value(row))
+
+
+def another_exponent(row: Any) -> Any:
+    """Gains that the measured rates do not ask for."""
+    return row._replace(exponent=0.5 * row.exponent)
+
+
 REMOVED: list[tuple[Any, Callable[[Any], Any], tuple[int, ...]]] = [
+    (automatic_gain, in_shaped_networks(lambda row: row.value + 0.1 * row.depth), (0,)),
+    (automatic_gain, in_shaped_networks(lambda row: 0.01 * row.seed), (1, 2)),
+    (automatic_gain, another_exponent, (3,)),
     (figure_6_1, without_decay, (0, 1, 2, 3)),
     (figure_6_1, faster_decay, (0, 4)),
     (figure_6_2, flat, (1, 2, 3)),
