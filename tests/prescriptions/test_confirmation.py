@@ -30,7 +30,7 @@ def test_half_of_what_the_reference_learns_is_enough() -> None:
 
 
 def test_a_verdict_is_confirmed_by_the_training_of_copies() -> None:
-    sound, dead = mlp(2, "he"), mlp(30, "torch")
+    sound, dead = mlp(2, "he"), mlp(15, "torch")
     weights = [parameter.clone() for parameter in dead.parameters()]
     good = orthoscope.confirm(sound, batch=BATCH, steps=60, learning_rates=(0.03,))
     bad = orthoscope.confirm(dead, batch=BATCH, steps=20, learning_rates=(0.03,))

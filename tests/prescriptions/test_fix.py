@@ -22,7 +22,7 @@ HEALTHY, AT_RISK, SICK = Verdict.HEALTHY, Verdict.AT_RISK, Verdict.SICK
 
 
 def sick(**arguments: object) -> MLP:
-    options = {"depth": 30, "width": 16, "init": "torch", "out_features": 10, **arguments}
+    options = {"depth": 20, "width": 16, "init": "torch", "out_features": 10, **arguments}
     return MLP(**options, generator=torch.Generator().manual_seed(0))  # type: ignore[arg-type]
 
 
@@ -33,7 +33,11 @@ def plane(forward: tuple[Verdict, float], backward: tuple[Verdict, float]) -> Ax
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        (((SICK, 0.9), (HEALTHY, 1.0)), ((HEALTHY, 0.3), (HEALTHY, 3.0)), True),  # the healthy axis may move within health
+        (
+            ((SICK, 0.9), (HEALTHY, 1.0)),
+            ((HEALTHY, 0.3), (HEALTHY, 3.0)),
+            True,
+        ),  # the healthy axis may move within health
         (((SICK, 0.9), (HEALTHY, 1.0)), ((HEALTHY, 0.3), (AT_RISK, 5.0)), False),  # but not out of it
         (((SICK, 0.9), (SICK, 9.0)), ((HEALTHY, 0.3), (SICK, 9.0)), False),  # both were sick: one is not enough
         (((SICK, 0.9), (SICK, 9.0)), ((SICK, 0.8), (SICK, 8.0)), True),  # better by the numbers
@@ -129,7 +133,7 @@ def test_a_comparison_lists_what_vanished_and_pairs_layers(fixed: orthoscope.Fix
 
 def test_names_in_markdown_cannot_break_the_table() -> None:
     diagnosis = orthoscope.diagnose(sick(), BATCH, name="<b>|evil|</b>\n# title")
-    assert "\\<b\\>\\|evil\\|\\</b\\> # title" in orthoscope.compare(diagnosis, diagnosis).markdown()
+    assert r"\<b\>\|evil\|\</b\> # title" in orthoscope.compare(diagnosis, diagnosis).markdown()
 
 
 def test_a_healthy_network_is_left_alone() -> None:

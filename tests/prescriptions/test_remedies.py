@@ -73,9 +73,7 @@ def test_norms_are_put_before_hidden_layers_that_have_none() -> None:
     hidden = copy.deepcopy(model)
     assert insert_norms_(model, BATCH.double()) == ["2", "6"]
     state = hidden[1](hidden[0](BATCH.double()))
-    torch.testing.assert_close(
-        model[2](state), hidden[2](nn.functional.layer_norm(state, (8,))), rtol=1e-9, atol=1e-9
-    )
+    torch.testing.assert_close(model[2](state), hidden[2](nn.functional.layer_norm(state, (8,))), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(
