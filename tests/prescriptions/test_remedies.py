@@ -124,7 +124,8 @@ SICK: dict[str, Any] = {
 def test_the_code_of_a_prescription_is_the_change_to_the_last_bit(name: str) -> None:
     model = MLP(width=16, out_features=4, generator=seeded(), **SICK[name])
     plan = prescribe(orthoscope.diagnose(model, BATCH))
-    assert plan.steps and plan.steps[0].applies
+    assert plan.steps
+    assert plan.steps[0].applies
     for step in plan.applicable:
         applied, pasted = copy.deepcopy(model), copy.deepcopy(model)
         try:
@@ -166,7 +167,9 @@ def test_trained_weights_get_advice_only_unless_new_ones_are_allowed() -> None:
     diagnosis = orthoscope.diagnose(model, BATCH)
     assert prescribe(diagnosis).applicable
     told = prescribe(diagnosis, trained=True)
-    assert told.steps and not told.applicable and "left alone" in told.refusal
+    assert told.steps
+    assert not told.applicable
+    assert "left alone" in told.refusal
     assert prescribe(diagnosis, trained=True, reinitialise=True).applicable
     with torch.no_grad():
         model.head.weight *= 1.5  # type: ignore[union-attr, operator]
