@@ -68,6 +68,15 @@ def test_the_python_of_the_gradients_page_runs() -> None:
     assert {row.weight for row in names["watched"].rows} >= {"0.weight", "3.weight"}  # type: ignore[attr-defined]
 
 
+def test_the_python_of_the_page_on_fixing_runs() -> None:
+    names: dict[str, object] = {}
+    for language, code in re.findall(r"```(\w*)\n(.*?)```", (ROOT / "docs/fixing.md").read_text(), flags=re.DOTALL):
+        if language == "python":
+            exec(compile(code, "fixing.md", "exec"), names)
+    assert names["comparison"].improved  # type: ignore[attr-defined]
+    assert names["fixed"].steps  # type: ignore[attr-defined]
+
+
 COMMANDS = [
     line.split("#")[0].strip()
     for language, code in BLOCKS
