@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from orthoscope.diagnosis.calibration import CALIBRATION
 from orthoscope.diagnosis.expectations import Expected
 from orthoscope.diagnosis.weight_spectra import WeightSpectrum
 from orthoscope.findings import Finding
@@ -28,6 +29,7 @@ def document(diagnosis: "Diagnosis") -> dict[str, Any]:
         "name": diagnosis.name,
         "verdict": str(diagnosis.verdict),
         "summary": diagnosis.summary,
+        "risk": risk_row(diagnosis.risk),
         "symptoms": [str(symptom) for symptom in diagnosis.symptoms],
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "slope": {
@@ -51,6 +53,19 @@ def document(diagnosis: "Diagnosis") -> dict[str, Any]:
         "notes": [*recording.notes, *diagnosis.notes],
         "seconds": diagnosis.seconds,
         "environment": environment(),
+    }
+
+
+def risk_row(risk: float) -> dict[str, Any]:
+    """The risk of not training, and what it rests on: networks, and how often the verdict was right on others."""
+    known = CALIBRATION.document
+    held_out = known["held_out"]["orthoscope"]
+    return {
+        "value": finite(risk),
+        "networks": known["networks"],
+        "accuracy": held_out["accuracy"],
+        "false_alarms": held_out["false_alarms"],
+        "tested_on": held_out["networks"],
     }
 
 

@@ -55,7 +55,7 @@ def terminal(document: Document) -> RenderableType:
         return residual_terminal(document)
     if document["schema"] in _CHANGES:
         return _CHANGES[document["schema"]](document)
-    parts: list[RenderableType] = [_headline(document), _facts(document)]
+    parts: list[RenderableType] = [_headline(document), *_risk(document), _facts(document)]
     if document["layers"]:
         parts.append(Padding(LayerTable(document), (1, 0)))
     else:
@@ -118,6 +118,15 @@ def _gallery_row(document: Document, wide: bool) -> list[RenderableType]:
 
 def _headline(document: Document) -> RenderableType:
     return labelled("VERDICT", Text.assemble(verdict_text(document["verdict"]), "  ", printable(document["summary"])))
+
+
+def _risk(document: Document) -> list[RenderableType]:
+    """The risk and what it is worth; a document of an earlier version has none."""
+    risk = document.get("risk")
+    if risk is None or risk["value"] is None:
+        return []
+    worth = f"calibrated on n={risk['networks']}; right for {risk['accuracy']:.0%} of {risk['tested_on']} held out"
+    return [labelled("risk", Text(f"{risk['value']:.2f} that it does not train ({worth})"))]
 
 
 def _facts(document: Document) -> RenderableType:
