@@ -70,7 +70,7 @@ def cells(config: Config) -> list[Config]:
 def _cured(number: int, steps: int) -> list[Row]:
     one, known = grid()[number], outcomes()[number]
     network, task = one.network, one.task
-    fixed = fix(made(network, task, 0), samples(task)[0][:LOOKED_AT])
+    fixed = fix(made(network, task, 0), samples(task)[0][:LOOKED_AT], trained=False)
     if fixed.before.verdict is not Verdict.SICK:
         return []
     ends = losses(lambda: copy.deepcopy(fixed.model), task, BATCH[network.kind], steps, 0)
