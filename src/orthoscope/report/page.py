@@ -8,10 +8,11 @@ from orthoscope.findings import Verdict
 from orthoscope.report.network import network
 from orthoscope.report.plane import plane, plane_legend, unplaced
 from orthoscope.report.prediction_page import prediction_page
-from orthoscope.report.reading import Document, is_prediction, the_single
+from orthoscope.report.reading import Document, is_prediction, is_watch, the_single
 from orthoscope.report.residual_page import residual_page
 from orthoscope.report.shell import shell
 from orthoscope.report.tables import overview, safe
+from orthoscope.report.watch_page import watch_page
 from orthoscope.report.wording import LONGEST_TITLE, shortened
 
 _NOTEBOOK_HEIGHT = 700
@@ -21,16 +22,21 @@ def html(documents: list[Document]) -> str:
     """A report, a prediction or an alignment of blocks as one self-contained HTML page."""
     single = the_single(documents)
     if single is not None:
+        if is_watch(single):
+            return watch_page(single)
         return prediction_page(single) if is_prediction(single) else residual_page(single)
     sections = "".join(network(documents, index) for index in range(len(documents)))
     return shell("Orthoscope report", _title(documents), _together(documents) + sections)
 
 
 def notebook(document: Document) -> str:
-    """The page in a frame of its own: its style cannot leak into the notebook, nor the notebook's into it."""
+    """The page in a frame of its own: its style cannot leak into the notebook, nor the notebook's into it.
+
+    Its scripts run, but of an origin that is nobody's: they reach neither the notebook nor its cookies.
+    """
     return (
-        f'<iframe srcdoc="{escape(html([document]), quote=True)}" sandbox="" title="Orthoscope report" '
-        f'width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'
+        f'<iframe srcdoc="{escape(html([document]), quote=True)}" sandbox="allow-scripts allow-downloads" '
+        f'title="Orthoscope report" width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'
     )
 
 

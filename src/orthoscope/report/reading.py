@@ -10,7 +10,8 @@ LayerRow = Mapping[str, Any]
 Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
 DIAGNOSIS, PREDICTION = "orthoscope.diagnosis/2", "orthoscope.prediction/1"
 RESIDUAL = "orthoscope.residual/1"
-_DRAWN = (DIAGNOSIS, PREDICTION, RESIDUAL)
+WATCH = "orthoscope.watch/2"
+_DRAWN = (DIAGNOSIS, PREDICTION, RESIDUAL, WATCH)
 
 
 def is_prediction(document: Document) -> bool:
@@ -28,13 +29,20 @@ def is_residual(document: Document) -> bool:
     return bool(document["schema"] == RESIDUAL)
 
 
+def is_watch(document: Document) -> bool:
+    """Whether a document is about a network in training."""
+    return bool(document["schema"] == WATCH)
+
+
 def the_single(documents: Sequence[Document]) -> Document | None:
-    """The prediction, or the alignment of blocks, that stands alone; None for diagnoses: one file holds either."""
-    single = [document for document in documents if is_prediction(document) or is_residual(document)]
+    """The prediction, alignment of blocks or watch that stands alone; None for diagnoses: one file holds either."""
+    single = [
+        document for document in documents if is_prediction(document) or is_residual(document) or is_watch(document)
+    ]
     if not single:
         return None
     if len(documents) > 1:
-        kind = "prediction" if is_prediction(single[0]) else "alignment"
+        kind = "prediction" if is_prediction(single[0]) else "watch" if is_watch(single[0]) else "alignment"
         raise ValueError(
             f"a file holds one {kind} or several diagnoses, not {len(single)} of {len(documents)} documents "
             f"{kind}s: write them one by one"

@@ -16,9 +16,10 @@ from orthoscope.findings import State, Verdict
 from orthoscope.report.labelled import labelled, verdict_text
 from orthoscope.report.layer_table import LayerTable
 from orthoscope.report.prediction_terminal import prediction_terminal
-from orthoscope.report.reading import Document, findings, first_sick, is_prediction, is_residual
+from orthoscope.report.reading import Document, findings, first_sick, is_prediction, is_residual, is_watch
 from orthoscope.report.residual_terminal import residual_terminal
 from orthoscope.report.theory import theory_words
+from orthoscope.report.watch_text import history_text
 from orthoscope.report.wording import (
     count,
     fixed,
@@ -42,6 +43,8 @@ def terminal(document: Document) -> RenderableType:
         return prediction_terminal(document)
     if is_residual(document):
         return residual_terminal(document)
+    if is_watch(document):
+        return Text(history_text(document))
     parts: list[RenderableType] = [_headline(document), _facts(document)]
     if document["layers"]:
         parts.append(Padding(LayerTable(document), (1, 0)))
