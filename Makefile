@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual results-page clean
+.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual bench-watch results-page reference-pages docs clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -38,6 +38,16 @@ bench-chains: .venv/test.stamp  ## random networks beside loops; writes docs/cha
 
 bench-residual: .venv/test.stamp  ## Jacobians of residual blocks beside dense ones; writes docs/residual_benchmark.md
 	$(BIN)/python benchmarks/residual.py
+
+bench-watch: .venv/test.stamp  ## what watching a training costs; writes docs/watch_benchmark.md, five minutes
+	$(BIN)/python benchmarks/watch.py
+
+reference-pages: .venv/demo.stamp  ## docs/metrics.md, docs/theorems.md and docs/errata.md from the source
+	$(BIN)/python docs/reference_pages.py
+
+docs: .venv/test.stamp  ## the documentation as a site in build/site, readable from files
+	$(PIP) --editable '.[docs]'
+	$(BIN)/mkdocs build --strict
 
 results-page: .venv/demo.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
 	$(BIN)/orthoscope reproduce --page docs/results.md
