@@ -228,6 +228,71 @@ def predict(
 
 
 @app.command
+def fix(
+    target: str,
+    *,
+    batch: str | None = None,
+    samples: Annotated[int, Parameter(name=["--samples", "-n"])] = 64,
+    output: Path | None = None,
+    weights: Path | None = None,
+    snippet: Path | None = None,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    steps: int = 100,
+    confirm: bool = True,
+    trained: bool | None = None,
+    reinitialise: Annotated[bool, Parameter(negative="")] = False,
+    seed: int = 0,
+    traceback: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Apply the best fix to a copy of a network, measure again, and confirm with a short training before and after.
+
+    Exit code 0 if it is healthy or was mended, 1 if nothing helped or its weights are trained, 2 for bad input.
+
+    Parameters
+    ----------
+    target
+        As for diagnose: package.module:callable, path/to/file.py::callable, timm:NAME, hf:NAME, or a built-in.
+    batch
+        package.module:callable or file.py::callable that gives a batch; without it, one is made up to fit.
+    samples
+        Samples in a batch that is made up.
+    output
+        Folder for all results: fixed.safetensors, fix.py and fix.json; made if it is not there.
+    weights
+        Write the fixed weights here, .safetensors.
+    snippet
+        Write the code of the fix here, .py.
+    json
+        Write the versioned JSON here; "-" is standard output, and the table goes to standard error.
+    steps
+        Training steps, at each of three learning rates, that confirm the verdicts before and after.
+    confirm
+        Whether to train at all.
+    trained
+        The weights are trained and must stay: give advice only. --no-trained says that they are not, whatever they
+        look like.
+    reinitialise
+        Change trained weights all the same.
+    seed
+        Seed of the weights, of a batch that is made up, and of what is drawn anew.
+    traceback
+        Show the Python traceback when something fails.
+    """
+    if output is not None and (weights or snippet or json):
+        raise ValueError("--output names the folder of all results: give it alone, or --weights, --snippet and --json")
+    if output is not None:
+        _refuse_closed(output)
+    _refuse_unwritable(None, json)
+    _refuse_unwritable_as(weights, ".safetensors")
+    _refuse_unwritable_as(snippet, ".py")
+    from orthoscope.prescriptions.command import Places, fix_target
+
+    places = Places(weights, snippet, json) if output is None else Places.within(output)
+    with _progress() as (_, note):
+        return fix_target(target, batch, samples, seed, steps if confirm else None, trained, reinitialise, places, note)
+
+
+@app.command
 def errata(*keys: str, json: Annotated[bool, Parameter(negative="")] = False) -> int:
     """List what is false as printed in the papers behind Orthoscope, each with a counterexample that is run now.
 
@@ -392,14 +457,18 @@ def _show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
 def _refuse_unwritable(html: Path | None, json: str | None, markdown: Path | None = None) -> None:
     """Say now, not after minutes of work, that an output cannot be written."""
     for path, suffix in ((html, ".html"), (json if json != "-" else None, ".json"), (markdown, ".md")):
-        if path is None:
-            continue
-        if Path(path).suffix != suffix:
-            raise ValueError(f"{str(path)!r} does not end in {suffix}: give a name that does")
-        if Path(path).is_dir():
-            raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
-        if not os.access(Path(path).absolute().parent, os.W_OK):
-            raise ValueError(f"{str(path)!r} cannot be written: its folder is missing or closed to you")
+        _refuse_unwritable_as(path, suffix)
+
+
+def _refuse_unwritable_as(path: str | Path | None, suffix: str) -> None:
+    if path is None:
+        return
+    if Path(path).suffix != suffix:
+        raise ValueError(f"{str(path)!r} does not end in {suffix}: give a name that does")
+    if Path(path).is_dir():
+        raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
+    if not os.access(Path(path).absolute().parent, os.W_OK):
+        raise ValueError(f"{str(path)!r} cannot be written: its folder is missing or closed to you")
 
 
 def _refuse_closed(folder: Path) -> None:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from orthoscope.layers import CHARTS, orthogonal
+from orthoscope.layers import CHARTS, ShapedActivation, orthogonal
 
 
 def compare(layer: nn.Module, inputs: torch.Tensor) -> None:
@@ -23,3 +23,7 @@ for map in CHARTS:
     print(map)
 compare(orthogonal(nn.Conv2d(2, 3, 2), start="haar", generator=generator), torch.randn(3, 2, 6, 6))
 print("convolution")
+shaped = nn.Sequential(*(ShapedActivation("tanh", gain) for gain in (0.3, 0.7)))
+inputs = torch.randn(4, 3)
+torch.testing.assert_close(torch.compile(shaped, fullgraph=True, backend="eager")(inputs), shaped(inputs))
+print("shaped activation")

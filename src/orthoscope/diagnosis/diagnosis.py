@@ -3,12 +3,13 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
 from orthoscope.diagnosis.alignment import Alignment, align
+from orthoscope.diagnosis.anatomy import Anatomy, anatomy
 from orthoscope.diagnosis.document import document
 from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradient_profile
 from orthoscope.diagnosis.expectations import Expectation, expectation
@@ -37,6 +38,7 @@ class Diagnosis(Viewed):
     seconds: float
     alignment: Alignment | None = None  # of residual blocks, where the diagnosis went deep and there are some
     notes: tuple[str, ...] = ()  # beside those of the recording
+    anatomy: Anatomy = field(default_factory=Anatomy)  # what the network is made of
 
     @property
     def verdict(self) -> Verdict:
@@ -160,6 +162,7 @@ def diagnose(
         seconds=time.perf_counter() - start,
         alignment=alignment,
         notes=notes,
+        anatomy=anatomy(unwrapped(model)),
     )
 
 

@@ -69,6 +69,12 @@ def initial_arguments(model: nn.Module) -> Mapping[str, Any]:
     return arguments
 
 
+def is_as_drawn(model: nn.Module) -> bool | None:
+    """Whether weights are as they were drawn, None for a network that does not remember."""
+    drawn = vars(model).get("drawn")
+    return None if type(model) is not MLP or drawn is None else _as_drawn(model, drawn)
+
+
 def _as_drawn(model: nn.Module, drawn: Sequence[float]) -> bool:
     """Whether the sampled weights are those at the start, to the rounding of the type they have now."""
     now = torch.tensor(weight_sample(model), dtype=torch.float64)

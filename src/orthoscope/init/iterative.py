@@ -1,22 +1,17 @@
 """Iterative orthogonalisation (Daneshmand et al., 2021): every layer evens out the batch that reaches it."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from orthoscope.init.patches import layer_rows
-from orthoscope.init.schemes import weight_layers
-from orthoscope.init.sharded import is_sharded
-from orthoscope.init.trial import check_accepted
-from orthoscope.init.weights import WeightLayer, blocks_shape, fill_, weight_blocks
-from orthoscope.linalg import haar, polar_factor, sample_frame
-from orthoscope.probe.batches import as_call, copied
-from orthoscope.probe.restoration import probing_mode, untouched
+from orthoscope.init.forward_order import in_forward_order
+from orthoscope.init.input_moments import InputMoments
+from orthoscope.init.patches import row_blocks
+from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
+from orthoscope.linalg import haar, polar_factor
 
 Slice = Float64[Tensor, "out directions"]
 
@@ -28,18 +23,6 @@ FRAMES: dict[str, Callable[[Slice, torch.Generator], Slice]] = {
     ).to(slice_.device),
     "slice": lambda slice_, _: slice_,
 }
-
-
-@dataclass
-class _Making:
-    """What is asked for, and the weights and condition numbers so far."""
-
-    power: float
-    output_rms: float | None
-    frame: Callable[[Slice, torch.Generator], Slice]
-    generator: torch.Generator
-    weights: dict[str, Tensor] = field(default_factory=dict)
-    conditions: dict[str, float] = field(default_factory=dict)
 
 
 def iterative_(
@@ -66,89 +49,112 @@ def iterative_(
     * "random": any orthonormal matrix. A ReLU then halves what arrives, and the next layer removes the mean of the
       rest, so gradients grow by $\sqrt{\pi/(\pi-1)} = 1.21$ a layer, as with batch norm.
 
-    Directions in which the batch does not reach, up to rounding, get no weight: give several times as many samples as
-    units. If a layer has fewer outputs than $H$ has directions, the strongest are kept. Biases become 0. Layers named
-    in `keep` stay as they are; by default the first, whose input is raw data, and the last, which has one output a
-    class. A layer that is called more than once is made for its first call; one that cannot be filled, as an
-    orthogonal or a sharded one, is refused before any is changed. Returns, by layer, the condition number of
-    $Q\Sigma^{-p}$ for an orthonormal $Q$: what it evens out for samples it makes uneven for gradients.
+    **What is made**: every `nn.Linear` and `nn.Conv1d`, `2d`, `3d`, grouped or not, but those named in `keep`, which by
+    default are the first that is called, whose input is raw data, and the last, which has one output a class. Biases
+    of what is made become 0; embeddings, heads tied to one, and normalisations stay. Directions in which the batch does
+    not reach, up to rounding, as behind dead units, get no weight. If a layer has fewer outputs than $H$ has
+    directions, the strongest are kept.
+
+    **What it costs**: a tensor, tuple or dict is one batch, and one forward pass makes all layers, each when its input
+    arrives. A DataLoader, or another iterable that can be gone through again, is a stream of batches. A layer then
+    needs all batches before the next one can be made, so there is a pass over the stream for each layer, stopped at
+    that layer, and one to the end: for $k$ equal layers the work of about $k/2$ passes. At any time there are only
+    the activations of one batch, a triangle `(fan_in, fan_in)` and as many rows as the layer has outputs.
+
+    **What is refused**, with every weight as it was: a layer that is not called, that is called more than once or
+    shares its weight (it has no one place in forward order), that is called without a tensor, or that cannot be made:
+    transposed convolutions, orthogonal, sharded and lazy layers; a batch that is zero, not finite, or so small that a
+    layer gets fewer rows than the rank of its weight, $\min(\text{fan\_in}, \text{out})$. Several times as many are
+    better.
+
+    Random numbers come from `generator`, by default one with the seed of the global generator, which is not moved.
+    Returns, by layer in forward order, the condition number of $Q\Sigma^{-p}$ for an orthonormal $Q$: what it evens
+    out for samples it makes uneven for gradients.
     """
     if frame not in FRAMES:
         raise ValueError(f"unknown frame {frame!r}: choose one of {', '.join(FRAMES)}")
-    layers = _chosen(model, keep)
-    check_accepted(layers, lambda layer, _: fill_(layer, 2 * weight_blocks(layer)), "a weight made for a batch")
-    making = _Making(power, output_rms, FRAMES[frame], generator or _seeded_by_the_global_one())
-    call = as_call(model, batch)
-    with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
-        for name, layer in layers:
-            layer.register_forward_pre_hook(partial(_make, name, making))
-        args, kwargs = copied((call.args, dict(call.kwargs)), layers[0][1].weight.device)
-        model(*args, **kwargs)
-    for name, layer in layers:
-        if name in making.weights:
-            _write(layer, making.weights[name])
-    return making.conditions
+    generator = generator or torch.Generator().manual_seed(torch.initial_seed())
+    state = generator.get_state()
+    maker = _Maker(power, output_rms, FRAMES[frame], generator)
+    try:
+        made = in_forward_order(model, batch, keep, maker)
+    except BaseException:
+        generator.set_state(state)
+        raise
+    for name, layer in made:
+        _write(layer, maker.weights[name])
+    return {name: maker.conditions[name] for name, _ in made}
 
 
-def _chosen(model: nn.Module, keep: Collection[str] | None) -> list[tuple[str, WeightLayer]]:
-    layers = weight_layers(model)
-    names = [name for name, _ in layers]
-    if keep is None:
-        keep = {names[0], names[-1]} if names else set()
-    unknown = [name for name in keep if name not in names]
-    if unknown:
-        raise ValueError(f"there is no weight layer {unknown[0]!r} to keep: choose of {', '.join(names)}")
-    chosen = [(name, layer) for name, layer in layers if name not in keep]
-    if not chosen:
+class _Maker:
+    """What is asked for, what has been seen of the layer's input that is being looked at, and what was made of it."""
+
+    def __init__(
+        self,
+        power: float,
+        output_rms: float | None,
+        frame: Callable[[Slice, torch.Generator], Slice],
+        generator: torch.Generator,
+    ) -> None:
+        self.power, self.output_rms, self.frame, self.generator = power, output_rms, frame, generator
+        self.seen: dict[str, InputMoments] = {}
+        self.samples: dict[str, int] = {}
+        self.weights: dict[str, Tensor] = {}
+        self.conditions: dict[str, float] = {}
+
+    def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
+        """Take in a part of what the layer is given."""
+        moments = self.seen.setdefault(name, InputMoments(blocks_shape(layer)[1], self.generator))
+        self.samples[name] = self.samples.get(name, 0) + len(inputs)
+        for rows in row_blocks(layer, inputs):
+            if not bool(rows.isfinite().all()):
+                raise ValueError(f"the input of layer {name!r} is not finite: look at the batch and the layers before")
+            moments.add(rows)
+
+    def make(self, name: str, layer: WeightLayer) -> None:
+        """Fill the layer for what was seen, so that the next one sees what it will."""
+        moments = self.seen.pop(name)
+        self._check_enough(name, layer, moments.rows)
+        assert moments.triangle is not None, "a layer is made after it was called"
+        assert moments.sample is not None
+        # With more outputs than rows, rows are taken again.
+        sample = moments.sample.repeat(1, -(-moments.wanted // moments.rows), 1)[:, : moments.wanted]
+        precision = torch.finfo(layer.weight.dtype).eps
+        groups = zip(moments.triangle, sample, strict=True)
+        blocks = [self._evened(name, *group, moments.rows, precision) for group in groups]
+        weight = torch.stack([block for block, _ in blocks])
+        # ‖HWᵀ‖ = ‖WF‖, since HᵀH = FFᵀ.
+        norm = (weight @ moments.triangle).norm()
+        entries = moments.rows * weight.shape[0] * weight.shape[1]
+        rms = self.output_rms
+        self.weights[name] = weight / (norm if rms is None else norm / entries**0.5 / rms)
+        self.conditions[name] = max(condition for _, condition in blocks)
+        _write(layer, self.weights[name])
+
+    def _check_enough(self, name: str, layer: WeightLayer, rows: int) -> None:
+        _, out, fan_in = blocks_shape(layer)
+        if rows >= min(out, fan_in):
+            return
+        samples = self.samples[name]
+        needed = -(-min(out, fan_in) * samples // max(rows, 1))
         raise ValueError(
-            "no weight layer is left to make: a network has hidden layers from depth 3 on, or give keep=()"
+            f"the batch is too small: layer {name!r} is a {out} x {fan_in} matrix and gets {rows} rows from {samples} "
+            f"samples, so it would be of rank {rows} at most: give at least {needed} samples, better several times that"
         )
-    for name, layer in chosen:
-        if is_sharded(layer.weight):
+
+    def _evened(self, name: str, triangle: Tensor, sample: Tensor, rows: int, precision: float) -> tuple[Tensor, float]:
+        r"""$Q\Sigma^{-p}V^\top$ for one group, and its condition number."""
+        right, values, _ = torch.linalg.svd(triangle)
+        reached = int((values > values[0] * max(rows, len(triangle)) * precision).sum())
+        if reached == 0:
             raise ValueError(
-                f"layer {name!r} is sharded, and ranks would make it for batches of their own: shard it afterwards"
+                f"the input of layer {name!r} is zero: (a) the batch is zero, (b) the units before it are all dead"
             )
-    return chosen
-
-
-def _seeded_by_the_global_one() -> torch.Generator:
-    """Other numbers at every call, although the pass itself leaves the global generator as it was."""
-    return torch.Generator().manual_seed(int(torch.randint(2**62, ())))
-
-
-def _make(name: str, making: _Making, layer: WeightLayer, inputs: tuple[Any, ...]) -> None:
-    """Fill the layer for what is about to go through it, so that the next one sees what it will."""
-    if name in making.weights:
-        return
-    rows = layer_rows(name, layer, inputs[0])
-    _, out, _ = blocks_shape(layer)
-    precision = torch.finfo(layer.weight.dtype).eps
-    blocks = [_evened(name, group, out, precision, making) for group in rows]
-    weight = torch.stack([block for block, _ in blocks])
-    outputs = rows @ weight.mT
-    rms = making.output_rms
-    making.weights[name] = weight / (outputs.norm() if rms is None else outputs.square().mean().sqrt() / rms)
-    making.conditions[name] = max(condition for _, condition in blocks)
-    _write(layer, making.weights[name])
-
-
-def _evened(name: str, rows: Tensor, out: int, precision: float, making: _Making) -> tuple[Tensor, float]:
-    r"""$Q\Sigma^{-p}V^\top$ for one group, and its condition number."""
-    if not bool(rows.isfinite().all()):
-        raise ValueError(f"the input of layer {name!r} is not finite: look at the batch and the layers before it")
-    # The triangle has the singular values and right vectors of the rows, and none of their number.
-    right, values, _ = torch.linalg.svd(sample_frame(rows.mT))
-    reached = int((values > values[0] * max(rows.shape) * precision).sum())
-    if reached == 0:
-        raise ValueError(
-            f"the input of layer {name!r} is zero: (a) the batch is zero, (b) the units before it are all dead"
-        )
-    values, right = values[: min(reached, out)], right[:, : min(reached, out)]
-    order = torch.randperm(len(rows), generator=making.generator, device=making.generator.device)
-    chosen = order.repeat(-(-out // len(rows)))[:out].to(rows.device)
-    frame = making.frame(rows[chosen] @ right / values, making.generator)
-    multipliers = values**-making.power
-    return frame * multipliers @ right.mT, float(multipliers.max() / multipliers.min())
+        out = len(sample)
+        values, right = values[: min(reached, out)], right[:, : min(reached, out)]
+        frame = self.frame(sample @ right / values, self.generator)
+        multipliers = values**-self.power
+        return frame * multipliers @ right.mT, float(multipliers.max() / multipliers.min())
 
 
 def _write(layer: WeightLayer, blocks: Tensor) -> None:

@@ -7,10 +7,12 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from orthoscope.init.delta import delta_
 from orthoscope.init.gaussian import gaussian_
 from orthoscope.init.he import he_
 from orthoscope.init.normal import normal_
 from orthoscope.init.orthogonal import orthogonal_
+from orthoscope.init.svd import svd_
 from orthoscope.init.torch_default import torch_default_
 from orthoscope.init.trial import check_accepted
 from orthoscope.init.weights import WeightLayer
@@ -20,10 +22,14 @@ Scheme: TypeAlias = Callable[[WeightLayer, float, torch.Generator | None], None]
 
 # A new scheme is one file and one line here; it then passes every law in tests/init.
 SCHEMES: dict[str, Scheme] = {
+    "delta-orthogonal": delta_,
     "gaussian": gaussian_,
+    "haar": orthogonal_,  # another name of "orthogonal"
     "he": he_,
+    "lecun": gaussian_,  # another name of "gaussian"
     "normal": normal_,
     "orthogonal": orthogonal_,
+    "svd-orthogonal": svd_,
     "torch": torch_default_,
     "xavier": xavier_,
 }

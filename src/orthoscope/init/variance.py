@@ -1,7 +1,9 @@
 """What theory needs to know of weights: the variance a scheme gives them, and whether they are still as drawn."""
 
+import math
 from collections.abc import Callable
 
+import numpy as np
 from torch import nn
 
 from orthoscope.init.normal import TRANSFORMER_STD
@@ -12,13 +14,37 @@ _ENTRIES = 8  # of every weight and bias; training moves all of them
 
 # At gain 1, from fan in and fan out; the docstring of each scheme has the law.
 _VARIANCES: dict[str, Callable[[int, int], float]] = {
+    "delta-orthogonal": lambda fan_in, fan_out: 1 / max(fan_in, fan_out),
     "gaussian": lambda fan_in, fan_out: 1 / fan_in,
+    "haar": lambda fan_in, fan_out: 1 / max(fan_in, fan_out),
     "he": lambda fan_in, fan_out: 2 / fan_in,
+    "lecun": lambda fan_in, fan_out: 1 / fan_in,
     "normal": lambda fan_in, fan_out: TRANSFORMER_STD**2,
     "orthogonal": lambda fan_in, fan_out: 1 / max(fan_in, fan_out),
+    "svd-orthogonal": lambda fan_in, fan_out: (
+        2 / (fan_in + fan_out) * mean_singular_value(fan_in, fan_out) ** 2 / max(fan_in, fan_out)
+    ),
     "torch": lambda fan_in, fan_out: 1 / (3 * fan_in),
     "xavier": lambda fan_in, fan_out: 2 / (fan_in + fan_out),
 }
+
+
+def mean_singular_value(rows: int, columns: int) -> float:
+    r"""Of a matrix of independent $\mathcal N(0, 1)$ entries, to the second order in one over its size.
+
+    $$ \sqrt n\,\Big[ \int \sqrt x\,\rho_c(x)\,dx + \frac1{cn}\Big(\frac{\sqrt a + \sqrt b}{4}
+       - \frac1{2\pi}\int_0^\pi \sqrt{x(\theta)}\,d\theta\Big)\Big], \qquad x(\theta) = 1 + c - 2\sqrt c\cos\theta $$
+
+    $n$ is the larger size, $c \le 1$ the ratio of the smaller to it, $a, b = (1 \mp \sqrt c)^2$; first the law of
+    Marchenko and Pastur, then what real matrices add to it (Bai & Silverstein, 2004).
+    """
+    larger, ratio = max(rows, columns), min(rows, columns) / max(rows, columns)
+    theta = (np.arange(2048) + 0.5) * math.pi / 2048  # periodic and smooth but at c = 1: the midpoint rule is exact
+    place = 1 + ratio - 2 * math.sqrt(ratio) * np.cos(theta)
+    density = 2 * np.sin(theta) ** 2 / place  # ρ(x) dx = density dθ/π
+    bulk = float((np.sqrt(place) * density).mean())
+    edges = ((1 - math.sqrt(ratio)) + (1 + math.sqrt(ratio))) / 4 - float(np.sqrt(place).mean()) / 2
+    return math.sqrt(larger) * (bulk + edges / (ratio * larger))
 
 
 def weight_variance(scheme: str, fan_in: int, fan_out: int, gain: float = 1.0) -> float:

@@ -4,8 +4,12 @@ from torch import nn
 
 
 def structure(model: nn.Module) -> tuple[tuple[str, str], ...]:
-    """Every module by its name and kind, also where it is used twice; what has no parts by what it shows of itself."""
+    """Every module by its name and what it shows of itself, its parts aside; also where it is used twice."""
     return tuple(
-        (name, type(module).__name__ if next(module.children(), None) is not None else repr(module))
+        (name, repr(module) if next(module.children(), None) is None else _of_itself(module))
         for name, module in model.named_modules(remove_duplicate=False)
     )
+
+
+def _of_itself(module: nn.Module) -> str:
+    return f"{type(module).__name__}({module.extra_repr()})"

@@ -1,5 +1,6 @@
 """Orthogonal while training."""
 
+from orthoscope.optim.adaptive_clipping import clip_adaptively_
 from orthoscope.optim.landing import Landing
 from orthoscope.optim.manifold_groups import project_, stiefel_parameter_groups
 from orthoscope.optim.matrix_views import MatrixView
@@ -14,6 +15,7 @@ __all__ = [
     "Muon",
     "RiemannianAdam",
     "RiemannianSGD",
+    "clip_adaptively_",
     "muon_parameter_groups",
     "project_",
     "stiefel_parameter_groups",

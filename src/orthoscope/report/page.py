@@ -8,7 +8,7 @@ from orthoscope.findings import Verdict
 from orthoscope.report.network import network
 from orthoscope.report.plane import plane, plane_legend, unplaced
 from orthoscope.report.prediction_page import prediction_page
-from orthoscope.report.reading import Document, is_prediction, is_watch, the_single
+from orthoscope.report.reading import Document, is_prediction, is_residual, is_watch, the_single
 from orthoscope.report.residual_page import residual_page
 from orthoscope.report.shell import shell
 from orthoscope.report.tables import overview, safe
@@ -21,9 +21,11 @@ _NOTEBOOK_HEIGHT = 700
 def html(documents: list[Document]) -> str:
     """A report, a prediction or an alignment of blocks as one self-contained HTML page."""
     single = the_single(documents)
+    if single is not None and is_watch(single):
+        return watch_page(single)
+    if single is not None and not is_prediction(single) and not is_residual(single):
+        raise ValueError(f"there is no page of a document of schema {single['schema']!r}: write .json instead")
     if single is not None:
-        if is_watch(single):
-            return watch_page(single)
         return prediction_page(single) if is_prediction(single) else residual_page(single)
     sections = "".join(network(documents, index) for index in range(len(documents)))
     return shell("Orthoscope report", _title(documents), _together(documents) + sections)

@@ -11,7 +11,17 @@ Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
 DIAGNOSIS, PREDICTION = "orthoscope.diagnosis/2", "orthoscope.prediction/1"
 RESIDUAL = "orthoscope.residual/1"
 WATCH = "orthoscope.watch/2"
-_DRAWN = (DIAGNOSIS, PREDICTION, RESIDUAL, WATCH)
+FIX, COMPARISON, CONFIRMATION = "orthoscope.fix/1", "orthoscope.comparison/1", "orthoscope.confirmation/1"
+_DRAWN = (DIAGNOSIS, PREDICTION, RESIDUAL, FIX, COMPARISON, CONFIRMATION, WATCH)
+# What a file holds one of, in words.
+_SINGLE = {
+    PREDICTION: "prediction",
+    RESIDUAL: "alignment",
+    FIX: "fix",
+    COMPARISON: "comparison",
+    CONFIRMATION: "confirmation",
+    WATCH: "watch",
+}
 
 
 def is_prediction(document: Document) -> bool:
@@ -35,14 +45,12 @@ def is_watch(document: Document) -> bool:
 
 
 def the_single(documents: Sequence[Document]) -> Document | None:
-    """The prediction, alignment of blocks or watch that stands alone; None for diagnoses: one file holds either."""
-    single = [
-        document for document in documents if is_prediction(document) or is_residual(document) or is_watch(document)
-    ]
+    """The document that stands alone, as a prediction or a fix; None for diagnoses: one file holds either."""
+    single = [document for document in documents if is_prediction(document) or document["schema"] in _SINGLE]
     if not single:
         return None
     if len(documents) > 1:
-        kind = "prediction" if is_prediction(single[0]) else "watch" if is_watch(single[0]) else "alignment"
+        kind = _SINGLE[single[0]["schema"]]
         raise ValueError(
             f"a file holds one {kind} or several diagnoses, not {len(single)} of {len(documents)} documents "
             f"{kind}s: write them one by one"

@@ -13,10 +13,21 @@ from rich.table import Table
 from rich.text import Text
 
 from orthoscope.findings import State, Verdict
+from orthoscope.report.fix_terminal import code_to_paste, comparison_terminal, confirmation_terminal, fix_terminal
 from orthoscope.report.labelled import labelled, verdict_text
 from orthoscope.report.layer_table import LayerTable
 from orthoscope.report.prediction_terminal import prediction_terminal
-from orthoscope.report.reading import Document, findings, first_sick, is_prediction, is_residual, is_watch
+from orthoscope.report.reading import (
+    COMPARISON,
+    CONFIRMATION,
+    FIX,
+    Document,
+    findings,
+    first_sick,
+    is_prediction,
+    is_residual,
+    is_watch,
+)
 from orthoscope.report.residual_terminal import residual_terminal
 from orthoscope.report.theory import theory_words
 from orthoscope.report.watch_text import history_text
@@ -31,6 +42,7 @@ from orthoscope.report.wording import (
     slope,
 )
 
+_CHANGES = {FIX: fix_terminal, COMPARISON: comparison_terminal, CONFIRMATION: confirmation_terminal}
 _TEXT_WIDTH = 110
 _NAMES_SHOWN = 4
 _LONGEST_NAME = 60
@@ -45,6 +57,8 @@ def terminal(document: Document) -> RenderableType:
         return residual_terminal(document)
     if is_watch(document):
         return Text(history_text(document))
+    if document["schema"] in _CHANGES:
+        return _CHANGES[document["schema"]](document)
     parts: list[RenderableType] = [_headline(document), _facts(document)]
     if document["layers"]:
         parts.append(Padding(LayerTable(document), (1, 0)))
@@ -63,7 +77,8 @@ def text(document: Document) -> str:
     width = shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns
     console = Console(file=file, width=width, color_system=None, force_terminal=False, highlight=False)
     console.print(terminal(document))
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+    console.print(code_to_paste(document), markup=False, soft_wrap=True)
+    return "\n".join(line.rstrip() for line in file.getvalue().rstrip().splitlines()) + "\n"
 
 
 def gallery_table(documents: list[Document]) -> RenderableType:

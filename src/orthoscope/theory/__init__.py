@@ -60,8 +60,10 @@ from orthoscope.theory.kernel.convergence import (
     normalised_rate,
     slow_distance,
 )
+from orthoscope.theory.kernel.gain_of_slope import gain_of_slope
 from orthoscope.theory.kernel.hermite import hermite_coefficients, hermite_polynomials, hermite_table
 from orthoscope.theory.kernel.kernel_map import KernelMap, kernel_map
+from orthoscope.theory.kernel.leaky_slope import leaky_slope
 from orthoscope.theory.network import (
     Hyperparameters,
     Inputs,
@@ -126,6 +128,7 @@ __all__ = [
     "expected_gap_bound",
     "expected_haar_gap",
     "finite_width_gram_error",
+    "gain_of_slope",
     "gap_bound_of_weakest",
     "gap_contraction",
     "gap_decay_depth",
@@ -160,6 +163,7 @@ __all__ = [
     "iterative_gap",
     "iterative_singular_values",
     "kernel_map",
+    "leaky_slope",
     "linear_gram_error",
     "long_run",
     "lyapunov_exponents",

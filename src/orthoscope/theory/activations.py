@@ -141,7 +141,7 @@ def nonlinearity(choice: Choice, gain: int | float = 1.0) -> Nonlinearity:
     name = _name_of(made)
     # A copy in float64: the module given is left as it is.
     function: Pointwise = copy.deepcopy(made).double() if isinstance(made, nn.Module) else made
-    _check_elementwise(name, function)
+    require_elementwise(name, function)
     _check_slope(name, function)
     kinks = kinks_of(function)
     if len(kinks) > MOST_KINKS:
@@ -155,7 +155,7 @@ def _name_of(choice: nn.Module | Pointwise) -> str:
     return repr(choice) if isinstance(choice, nn.Module) else str(getattr(choice, "__name__", repr(choice)))
 
 
-def _check_elementwise(name: str, function: Pointwise) -> None:
+def require_elementwise(name: str, function: Pointwise) -> None:
     """Refuse what is not one function of one number: entries alone, together and in another order must agree."""
     points = torch.linspace(-3.1, 3.3, 12, dtype=torch.float64)
     try:

@@ -22,6 +22,10 @@ BIBLIOGRAPHY: dict[str, str] = {
     "poole2016": "Poole et al., Exponential expressivity in deep neural networks through transient chaos "
     "(NeurIPS 2016)",
     "schoenholz2017": "Schoenholz et al., Deep information propagation (ICLR 2017)",
+    "martens2021": "Martens et al., Rapid training of deep neural networks without skip connections or normalization "
+    "layers using Deep Kernel Shaping (2021)",
+    "zhang2022": "Zhang, Botev & Martens, Deep Learning without Shortcuts: Shaping the Kernel with Tailored Rectifiers "
+    "(ICLR 2022)",
     "yang2019": "Yang et al., A mean field theory of batch normalization (ICLR 2019)",
     "miranda1993": "Miranda & Thompson, A trace inequality with a subtracted term (Linear Algebra Appl. 185, 1993)",
 }

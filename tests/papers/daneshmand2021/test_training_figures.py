@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from orthoscope.metrics import orthogonality_gap
 from orthoscope.papers.daneshmand2021 import deep_mlp, figure_3a, figure_3b, figure_4, figure_7, figure_a1
-from orthoscope.papers.daneshmand2021.adaptive_clipping import AdaptiveClipping
 
 MODULES = [figure_3a, figure_3b, figure_4, figure_7, figure_a1]
 Tables = dict[ModuleType, list[Any]]
@@ -100,25 +98,6 @@ def test_the_iterative_start_leaves_samples_more_orthogonal_and_an_unknown_one_i
     assert gaps["iterative"] < 0.7 * gaps["xavier"]
     with pytest.raises(ValueError, match=r"unknown start 'whitening': choose one of xavier"):
         deep_mlp.network("whitening", 12, 32, samples, 0)
-
-
-def test_singular_values_are_replaced_by_their_mean() -> None:
-    model = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 9))
-    means = [torch.linalg.svdvals(layer.weight).mean().item() for layer in model]
-    deep_mlp.equalise_singular_values_(model)
-    for layer, mean in zip(model, means, strict=True):
-        assert torch.linalg.svdvals(layer.weight).tolist() == pytest.approx([mean] * 4, rel=1e-5)
-
-
-def test_a_gradient_is_shortened_to_the_limit_and_a_short_one_is_left() -> None:
-    long, short = nn.Parameter(torch.full((2, 2), 1.0)), nn.Parameter(torch.zeros(3))
-    model = nn.ParameterList([long, short])
-    long.grad, short.grad = torch.full((2, 2), 3.0), torch.full((3,), 1e-4)
-    clipping = AdaptiveClipping(0.5)
-    clipping(model)
-    assert long.grad.norm().item() == pytest.approx(0.5 * 2)
-    assert short.grad.tolist() == pytest.approx([1e-4] * 3)
-    assert clipping.share == 0.5
 
 
 def test_the_unevenness_of_logits_is_zero_for_equal_singular_values_and_largest_on_a_line() -> None:

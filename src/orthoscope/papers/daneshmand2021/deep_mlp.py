@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from orthoscope.data import load
 from orthoscope.init import iterative_
-from orthoscope.init.schemes import weight_layers
 from orthoscope.metrics import orthogonality_gap
 from orthoscope.models import MLP
 from orthoscope.training import Step, minibatches, train
@@ -34,7 +33,9 @@ class Start(NamedTuple):
 
 # Equation (6) with the orthonormal V' nearest to the slice, with any orthonormal one, and as the notebook has it.
 ITERATIVE = {"iterative": Start(0.5, "nearest"), "random frame": Start(0.5, "random"), "notebook": Start(1.0, "slice")}
-STARTS = ("xavier", "orthogonal", "mean singular value", *ITERATIVE)
+# Other schemes than Xavier's; section A.5 (i) of joudaki2024 has the second.
+SCHEMES = {"orthogonal": "orthogonal", "mean singular value": "svd-orthogonal"}
+STARTS = ("xavier", *SCHEMES, *ITERATIVE)
 
 
 class Samples(NamedTuple):
@@ -62,7 +63,7 @@ def network(start: str, layers: int, width: int, samples: Samples, seed: int) ->
         width=width,
         in_features=samples.inputs.shape[1],
         out_features=CLASSES,
-        init="orthogonal" if start == "orthogonal" else "xavier",
+        init=SCHEMES.get(start, "xavier"),
         weight_gain=GAIN,
         generator=generator,
     )
@@ -70,17 +71,7 @@ def network(start: str, layers: int, width: int, samples: Samples, seed: int) ->
         power, frame = ITERATIVE[start]
         order = torch.randperm(len(samples.inputs), generator=generator)
         iterative_(model, samples.inputs[order[: 3 * width]], power, None, frame, generator=generator)
-    elif start == "mean singular value":
-        equalise_singular_values_(model)
     return model
-
-
-@torch.no_grad()
-def equalise_singular_values_(model: nn.Module) -> None:
-    r"""Every weight $U\operatorname{diag}(\sigma)V^\top$ becomes $\bar\sigma\,UV^\top$ (section A.5)."""
-    for _, layer in weight_layers(model):
-        left, values, right = torch.linalg.svd(layer.weight, full_matrices=False)
-        layer.weight.copy_(values.mean() * left @ right)
 
 
 @torch.no_grad()
@@ -104,8 +95,6 @@ class Setting(Protocol):
     """What a training needs to know of an experiment's `Config`."""
 
     @property
-    def dataset(self) -> str: ...
-    @property
     def samples(self) -> int: ...
     @property
     def width(self) -> int: ...
@@ -127,10 +116,10 @@ class Epoch(NamedTuple):
 
 
 def trained(
-    config: Setting, start: str, layers: int, seed: int, clip: Callable[[nn.Module], None] | None = None
+    config: Setting, dataset: str, start: str, layers: int, seed: int, clip: Callable[[nn.Module], None] | None = None
 ) -> list[Epoch]:
     """Train by plain SGD on the cross-entropy, and look before the first and after every epoch."""
-    samples = samples_of(config.dataset, config.samples)
+    samples = samples_of(dataset, config.samples)
     model = network(start, layers, config.width, samples, seed)
     look, classes = samples.inputs[: config.batch], samples.labels[: config.batch]
     with torch.no_grad():

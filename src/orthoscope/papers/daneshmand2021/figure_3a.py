@@ -54,7 +54,7 @@ def run(config: Config) -> list[Row]:
     rows = []
     for seed in config.seeds:
         for layers in config.layers:
-            first, *_, last = trained(config, "xavier", layers, seed)
+            first, *_, last = trained(config, config.dataset, "xavier", layers, seed)
             rows.append(Row(layers, config.width, seed, first.gap, first.unevenness, last.loss))
     return rows
 

@@ -51,7 +51,7 @@ def run(config: Config) -> list[Row]:
     return [
         Row(config.layers, config.width, seed, *epoch)
         for seed in config.seeds
-        for epoch in trained(config, "xavier", config.layers, seed)
+        for epoch in trained(config, config.dataset, "xavier", config.layers, seed)
     ]
 
 

@@ -1,0 +1,88 @@
+"""Adaptive gradient clipping (Brock et al., 2021): gradients are not to be long beside the weights they change."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Per = Literal["unit", "layer"]
+
+
+@torch.no_grad()
+def clip_adaptively_(
+    parameters: nn.Module | Tensor | Iterable[Tensor],
+    clipping: float = 0.01,
+    eps: float = 1e-3,
+    per: Per = "unit",
+) -> Float[Tensor, ""]:
+    r"""Shorten, in place, gradients longer than `clipping` $=\lambda$ times their weight; returns their share.
+
+    $$ G_i \leftarrow \min\Big(1,\ \lambda\,\frac{\max(\|W_i\|, \varepsilon)}{\|G_i\|}\Big)\, G_i $$
+
+    $W_i$ is one "unit", a row of a matrix or a filter of a convolution (the first dimension; of a transposed one these
+    are its inputs), while vectors and scalars are one unit each; the defaults are those of the NFNets, where the last
+    layer is left out. With `per="layer"` it is a whole parameter: (A.21) of joudaki2024, with `eps=1e-2`.
+
+    Call it between `backward()` and `step()`, after unscaling if losses are scaled. Parameters without a gradient are
+    passed over, zero gradients stay zero. A unit whose gradient is not finite is left as it is, for whoever looks out
+    for that, and spoils no other. The share is of all units with a gradient, a tensor on the device of the first, so
+    that no device has to be waited for; 0 if there are none.
+    """
+    if not clipping > 0 or not eps > 0:
+        raise ValueError(f"clipping and eps are lengths and must be positive, got {clipping} and {eps}")
+    if per not in ("unit", "layer"):
+        raise ValueError(f"unknown part of a parameter {per!r}: clip per 'unit' or per 'layer'")
+    pairs = _with_gradients(parameters)
+    if not pairs:
+        return torch.zeros(())
+    by_device: dict[torch.device, list[tuple[Tensor, Tensor]]] = {}
+    for weight, gradient in pairs:
+        by_device.setdefault(gradient.device, []).append((weight, gradient))
+    first = pairs[0][1].device
+    counts = [_clip_(group, clipping, eps, per).to(first) for group in by_device.values()]
+    shortened, units = torch.stack(counts).sum(0)
+    return shortened / units
+
+
+def _with_gradients(parameters: nn.Module | Tensor | Iterable[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    if isinstance(parameters, nn.Module):
+        parameters = parameters.parameters()
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    pairs = [(weight, weight.grad) for weight in given if weight.grad is not None and weight.numel()]
+    for weight, gradient in pairs:
+        if gradient.layout is not torch.strided or hasattr(gradient, "device_mesh"):
+            kind = "sparse" if gradient.layout is not torch.strided else "sharded"
+            raise ValueError(
+                f"a {kind} gradient of shape {tuple(weight.shape)} has no norms to compare here, so none was clipped: "
+                "leave its parameter out"
+            )
+    return pairs
+
+
+def _clip_(pairs: list[tuple[Tensor, Tensor]], clipping: float, eps: float, per: Per) -> Tensor:
+    """All units of one device at once: how many were shortened, and how many there are."""
+    weights, lengths = (_norms([pair[side] for pair in pairs], per) for side in (0, 1))
+    longest = clipping * torch.cat(weights).clamp_min(eps)
+    length = torch.cat(lengths)
+    too_long = (length > longest) & length.isfinite()
+    factors = torch.where(too_long, longest / length, 1.0).split([len(part) for part in lengths])
+    gradients = [gradient for _, gradient in pairs]
+    shaped = [
+        factor.to(gradient.dtype).reshape(-1, *[1] * (gradient.ndim - 1)) if gradient.ndim else factor[0].to(gradient)
+        for factor, gradient in zip(factors, gradients, strict=True)
+    ]
+    torch._foreach_mul_(gradients, shaped)
+    return torch.stack([too_long.sum(), torch.full_like(too_long.sum(), len(length))]).to(longest.dtype)
+
+
+def _norms(tensors: list[Tensor], per: Per) -> list[Tensor]:
+    """One norm a unit, in float64: the square of a gradient that has exploded does not fit into less."""
+    dtype = torch.float64 if tensors[0].device.type != "mps" else torch.float32  # which has no float64
+    norms = []
+    for tensor in tensors:
+        whole = per == "layer" or tensor.ndim < 2
+        rows = tensor.reshape(1, -1) if whole else tensor.flatten(start_dim=1)
+        norms.append(torch.linalg.vector_norm(rows, dim=1, dtype=dtype))
+    return norms

@@ -1,0 +1,140 @@
+"""The body of `orthoscope fix`: build, fix, confirm before and after, write what was asked for."""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import nn
+
+from orthoscope import report
+from orthoscope.models import TargetError, resolve, resolve_batch
+from orthoscope.prescriptions.confirmation import confirm
+from orthoscope.prescriptions.fixed import Fix, Outcome
+from orthoscope.prescriptions.fixing import fix
+from orthoscope.prescriptions.snippet import snippet
+from orthoscope.prescriptions.weights_file import write_weights
+from orthoscope.report.documents import replace as write_whole
+
+DONE, NOT_MENDED = 0, 1
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where results go; nothing is written to a place that is None."""
+
+    weights: Path | None = None
+    snippet: Path | None = None
+    json: str | None = None  # "-" is standard output
+
+    @staticmethod
+    def within(folder: Path) -> "Places":
+        """All of them in one folder."""
+        return Places(folder / "fixed.safetensors", folder / "fix.py", str(folder / "fix.json"))
+
+
+def fix_target(
+    text: str,
+    batch: str | None,
+    samples: int,
+    seed: int,
+    steps: int | None,
+    trained: bool | None,
+    reinitialise: bool,
+    places: Places,
+    note: Callable[[str], None],
+) -> int:
+    """Fix what the text names, show it, write it; `steps` of training confirm it, if not None. Gives the exit code."""
+    model, example = _built(text, batch, samples, seed)
+    found = _fixed(text, model, example, trained, reinitialise, max(64, samples), seed)
+    if steps is not None and found.steps:
+        found = _confirmed(found, model, example, steps, seed, note)
+    found = replace(found, code=_code(found, text, batch, samples, seed, places.weights))
+    document = found.document()
+    console = Console(stderr=places.json == "-")
+    console.print(report.terminal(document))
+    console.print(report.code_to_paste(document), markup=False, highlight=False, soft_wrap=True)
+    if found.steps:
+        for path in (places.weights, places.snippet):
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+        _write(found, places)
+    if places.json == "-":
+        print(report.report_json([document]))
+    elif places.json is not None and found.steps:
+        report.write(places.json, [document])
+        print(f"wrote {places.json}", file=sys.stderr)
+    return NOT_MENDED if found.outcome in (Outcome.NOTHING_HELPED, Outcome.TRAINED) else DONE
+
+
+def _built(text: str, batch: str | None, samples: int, seed: int) -> tuple[nn.Module, Any]:
+    generator = torch.Generator().manual_seed(seed)
+    target = resolve(text)
+    source = target.batch if batch is None else resolve_batch(batch)
+    model = target.build(generator)
+    return model, source(samples, generator)
+
+
+def _fixed(
+    text: str, model: nn.Module, example: Any, trained: bool | None, reinitialise: bool, max_samples: int, seed: int
+) -> Fix:
+    try:
+        return fix(
+            model,
+            example,
+            trained=trained,
+            reinitialise=reinitialise,
+            max_samples=max_samples,
+            seed=seed,
+            name=text,
+        )
+    except ValueError:
+        raise  # it says what to do
+    except Exception as error:  # the user's network may raise anything
+        lines = str(error).strip().splitlines()
+        raise TargetError(
+            f"{text!r} fails on its batch with {type(error).__name__}: {lines[0] if lines else 'no message'}; "
+            "give a batch that fits with --batch, or see where with --traceback"
+        ) from error
+
+
+def _confirmed(found: Fix, model: nn.Module, example: Any, steps: int, seed: int, note: Callable[[str], None]) -> Fix:
+    try:
+        before = confirm(model, batch=example, steps=steps, diagnosis=found.before, seed=seed)
+        after = confirm(found.model, batch=example, steps=steps, diagnosis=found.after, seed=seed)
+    except (ValueError, RuntimeError) as reason:
+        note(f"not confirmed by a training: {reason}")
+        return found
+    return replace(found, confirmations=(before, after))
+
+
+def _write(found: Fix, places: Places) -> None:
+    if places.weights is not None:
+        write_weights(places.weights, found.model)
+        print(f"wrote {places.weights}", file=sys.stderr)
+    if places.snippet is not None:
+        write_whole(places.snippet, found.snippet)
+        print(f"wrote {places.snippet}", file=sys.stderr)
+
+
+def _code(found: Fix, text: str, batch: str | None, samples: int, seed: int, weights: Path | None) -> str:
+    """The snippet with the network as the user names it: their own function, or the target resolved."""
+    own = re.fullmatch(r"([\w.]+):(\w+)", text)
+    zoo = own is not None and own[1] in ("timm", "hf")
+    if own is not None and not zoo:
+        build = f"from {own[1]} import {own[2]}\n\nmodel = {own[2]}()"
+        source = f"orthoscope.models.resolve({text!r}).batch({samples})"
+    else:
+        build = (
+            f"target = orthoscope.models.resolve({text!r})\n"
+            f"generator = torch.Generator().manual_seed({seed})\n"
+            "model = target.build(generator)"
+        )
+        source = f"target.batch({samples}, generator)"
+    if batch is not None:
+        source = f"orthoscope.models.resolve_batch({batch!r})({samples})"
+    return snippet(found.steps, build, f"batch = {source}", None if weights is None else str(weights))

@@ -1,0 +1,129 @@
+"""A network before and after a change, number by number."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orthoscope.diagnosis import Diagnosis
+from orthoscope.diagnosis.document import environment, finite
+from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.findings import Finding, State, Verdict
+from orthoscope.prescriptions.axes import axes, kept
+from orthoscope.probe import Layer
+from orthoscope.report import comparison_markdown
+
+SCHEMA = "orthoscope.comparison/1"
+_PROFILE = ("gap", "effective_rank", "overlap", "rms", "gradient_norm")
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Viewed):
+    """Two diagnoses side by side; `improved` by the same rule by which a fix is kept."""
+
+    before: Diagnosis
+    after: Diagnosis
+
+    @property
+    def improved(self) -> bool:
+        """What was sick or at risk improves, what was healthy stays so; a network healthy before does not improve."""
+        return self.before.verdict is not Verdict.HEALTHY and kept(axes(self.before), axes(self.after))
+
+    @property
+    def vanished(self) -> tuple[Finding, ...]:
+        """What was found before and is not found any more."""
+        return _found_only_in(self.before, self.after)
+
+    @property
+    def appeared(self) -> tuple[Finding, ...]:
+        """What is found now and was not before."""
+        return _found_only_in(self.after, self.before)
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        if self.before.verdict is self.after.verdict:
+            verdicts = f"{self.after.verdict} as before"
+        else:
+            verdicts = f"{self.before.verdict} → {self.after.verdict}"
+        gone = ", ".join(dict.fromkeys(str(finding.check) for finding in self.vanished))
+        new = ", ".join(dict.fromkeys(str(finding.check) for finding in self.appeared))
+        return verdicts + (f"; no longer found: {gone}" if gone else "") + (f"; newly found: {new}" if new else "")
+
+    def document(self) -> dict[str, Any]:
+        """Both diagnoses whole, and what changed between them."""
+        return {
+            "schema": SCHEMA,
+            "name": self.after.name,
+            "verdict": {"before": str(self.before.verdict), "after": str(self.after.verdict)},
+            "improved": self.improved,
+            "summary": self.summary,
+            "numbers": [
+                {"name": name, "before": finite(old), "after": finite(new), "unit": unit}
+                for name, old, new, unit in self._numbers()
+            ],
+            "vanished": [_finding(finding) for finding in self.vanished],
+            "appeared": [_finding(finding) for finding in self.appeared],
+            "layers": _paired(self.before.layers, self.after.layers),
+            "before": self.before.document(),
+            "after": self.after.document(),
+            "environment": environment(),
+        }
+
+    def markdown(self) -> str:
+        """For a comment on a pull request: the verdicts, a table of headline numbers, what vanished and appeared."""
+        return comparison_markdown(self.document())
+
+    def _numbers(self) -> list[tuple[str, float, float, str]]:
+        old, new = self.before, self.after
+        grown, grows = (float("nan") if d.gradients is None else d.gradients.growth for d in (old, new))
+        return [
+            ("orthogonality gap", old.gap, new.gap, "0 orthogonal, 1 one direction"),
+            ("gradient slope", old.slope, new.slope, "log-gradient per weight layer toward the input"),
+            ("gradient growth", grown, grows, "e-folds from output to input"),
+            ("parameters", old.recording.parameters, new.recording.parameters, "numbers"),
+        ]
+
+
+def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
+    """Lay two diagnoses side by side, of one network before and after a change or of two networks."""
+    for diagnosis in (before, after):
+        if not isinstance(diagnosis, Diagnosis):
+            raise ValueError(f"two diagnoses are compared, got a {type(diagnosis).__name__}: call diagnose first")
+    return Comparison(before, after)
+
+
+def _found_only_in(one: Diagnosis, other: Diagnosis) -> tuple[Finding, ...]:
+    elsewhere = {finding.check for finding in other.findings if finding.state is State.FOUND}
+    return tuple(f for f in one.findings if f.state is State.FOUND and f.check not in elsewhere)
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "check": finding.check,
+        "symptom": str(finding.symptom),
+        "severity": str(finding.severity),
+        "layer": finding.layer,
+        "reason": finding.reason,
+    }
+
+
+def _paired(before: Sequence[Layer], after: Sequence[Layer]) -> list[dict[str, Any]]:
+    """Rows of the same module call side by side, in the order of the network as it is now; what is gone comes last."""
+    old = {(layer.name, layer.call): layer for layer in before}
+    rows: list[dict[str, Any]] = [_row(layer, old.pop((layer.name, layer.call), None), layer) for layer in after]
+    return rows + [_row(layer, layer, None) for layer in old.values()]
+
+
+def _row(named: Layer, old: Layer | None, new: Layer | None) -> dict[str, Any]:
+    return {
+        "name": named.name,
+        "call": named.call,
+        "kind": {"before": None if old is None else old.kind, "after": None if new is None else new.kind},
+        "depth": named.depth,
+        "before": _profile(old),
+        "after": _profile(new),
+    }
+
+
+def _profile(layer: Layer | None) -> Mapping[str, float | None] | None:
+    return None if layer is None else {name: finite(getattr(layer, name)) for name in _PROFILE}

@@ -1,0 +1,214 @@
+"""Does it train? A short learning-rate sweep on copies, beside guessing and beside a shallow network."""
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from orthoscope.diagnosis import Diagnosis, diagnose
+from orthoscope.diagnosis.document import environment, finite
+from orthoscope.diagnosis.outcome import trained
+from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.findings import Verdict
+from orthoscope.prescriptions.references import constant_loss, shallow_network
+from orthoscope.prescriptions.tasks import fitting_task
+from orthoscope.probe.names import unwrapped
+from orthoscope.training import History, Loss, minibatches, train
+
+SCHEMA = "orthoscope.confirmation/1"
+LEARNING_RATES = (0.1, 0.01, 0.001)
+_SAMPLES = 64  # of a batch that is cut from tensors
+_LEAST_LEARNT = 0.2  # share of guessing that counts as learnt where no shallow network can be built
+Epoch = Callable[[], Iterable[tuple[Tensor, Tensor]]]
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate, momentum=0.9),
+    "adam": lambda parameters, rate: torch.optim.Adam(parameters, lr=rate),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training at one learning rate."""
+
+    learning_rate: float
+    history: History
+
+    @property
+    def final(self) -> float:
+        return self.history.final()
+
+
+@dataclass(frozen=True, repr=False)
+class Confirmation(Viewed):
+    """What became of the network, and whether that is what the verdict said."""
+
+    name: str
+    verdict: Verdict
+    runs: tuple[Run, ...]
+    guessing_loss: float
+    reference_loss: float
+    reference: str  # what the reference is, in words
+    source: str  # of the data
+    steps: int
+
+    @property
+    def final_loss(self) -> float:
+        """The best over learning rates, each the mean of its last steps; infinite if all diverged."""
+        return min(run.final for run in self.runs)
+
+    @property
+    def trains(self) -> bool | None:
+        """Whether it learnt half of what the reference learns; None if the reference learns nothing from this data."""
+        if not self.reference_loss < self.guessing_loss:
+            return None
+        return trained(self.final_loss, self.reference_loss, self.guessing_loss)
+
+    @property
+    def outcome(self) -> str:
+        return {True: "trains", False: "does not train", None: "undecided"}[self.trains]
+
+    @property
+    def confirmed(self) -> bool | None:
+        """Whether a healthy network trains, or a sick one does not; None for one at risk, which may do either."""
+        if self.trains is None or self.verdict is Verdict.AT_RISK:
+            return None
+        return self.trains is (self.verdict is Verdict.HEALTHY)
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        best = min(self.runs, key=lambda run: run.final)
+        loss = f"loss {self.final_loss:.3g}" if math.isfinite(self.final_loss) else "every run diverged"
+        said = {True: "confirmed", False: "refuted", None: "neither confirmed nor refuted"}[self.confirmed]
+        at = f" at learning rate {best.learning_rate:g}" if math.isfinite(self.final_loss) else ""
+        return (
+            f"{self.outcome}: {loss} after {self.steps} steps{at}, guessing {self.guessing_loss:.3g}, "
+            f"{self.reference} {self.reference_loss:.3g} ({self.source}); verdict {self.verdict} {said}"
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Plain data, losses of every step included."""
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "verdict": str(self.verdict),
+            "outcome": self.outcome,
+            "confirmed": self.confirmed,
+            "summary": self.summary,
+            "final_loss": finite(self.final_loss),
+            "guessing_loss": finite(self.guessing_loss),
+            "reference_loss": finite(self.reference_loss),
+            "reference": self.reference,
+            "source": self.source,
+            "steps": self.steps,
+            "runs": [
+                {
+                    "learning_rate": run.learning_rate,
+                    "final": finite(run.final),
+                    "best": finite(run.history.best),
+                    "stopped": run.history.stopped,
+                    "losses": [finite(loss) for loss in run.history.losses],
+                }
+                for run in self.runs
+            ],
+            "environment": environment(),
+        }
+
+
+def confirm(
+    model: nn.Module,
+    batches: Any = None,
+    loss: Loss | None = None,
+    *,
+    steps: int = 100,
+    learning_rates: Sequence[float] = LEARNING_RATES,
+    optimizer: str = "sgd",
+    batch: Any = None,
+    diagnosis: Diagnosis | None = None,
+    seed: int = 0,
+) -> Confirmation:
+    """Train copies of `model` for a few steps at several learning rates, and say whether its verdict was right.
+
+    `batches` is a DataLoader or a list of (inputs, targets), or one such pair of tensors, cut into batches of 64.
+    Without it, embedded digits or text are made to fit `batch`, what the model is called with. `loss(output, target)`
+    is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "sgd",
+    with momentum 0.9, or "adam". It trains if it learns half of what a shallow network learns from the same batches
+    (`orthoscope.diagnosis.outcome.trained`). `diagnosis` is the verdict that is put to the test; without it, one is
+    made on the first batch. The model is left as it is.
+    """
+    _check(steps, learning_rates, optimizer)
+    epoch, source = _epochs(model, batches, batch, seed)
+    inputs, targets = next(iter(epoch()))
+    criterion = _criterion(targets) if loss is None else loss
+    verdict = (diagnose(model, inputs) if diagnosis is None else diagnosis).verdict
+    name = type(unwrapped(model)).__name__ if diagnosis is None else diagnosis.name
+
+    def sweep(candidate: nn.Module) -> tuple[Run, ...]:
+        return tuple(_run(candidate, epoch, criterion, rate, steps, optimizer, seed) for rate in learning_rates)
+
+    output = _example_output(model, inputs)
+    guessing = constant_loss(epoch, output, criterion)
+    shallow = shallow_network(inputs, output, seed)
+    reference = guessing * (1 - _LEAST_LEARNT) if shallow is None else min(run.final for run in sweep(shallow))
+    words = "a fifth less than guessing" if shallow is None else "a shallow network"
+    return Confirmation(name, verdict, sweep(model), guessing, reference, words, source, steps)
+
+
+def _run(model: nn.Module, epoch: Epoch, loss: Loss, rate: float, steps: int, optimizer: str, seed: int) -> Run:
+    twin = copy.deepcopy(unwrapped(model))
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # for dropout: every learning rate drops the same
+        return Run(rate, train(twin, epoch, OPTIMIZERS[optimizer](twin.parameters(), rate), steps=steps, loss=loss))
+
+
+def _check(steps: int, learning_rates: Sequence[float], optimizer: str) -> None:
+    if steps < 10:
+        raise ValueError(f"{steps} steps decide nothing: the loss at the end is a mean of ten, give at least 10")
+    if not learning_rates or not all(0 < rate < math.inf for rate in learning_rates):
+        raise ValueError(f"learning rates are positive numbers, at least one, got {tuple(learning_rates)}")
+    if optimizer not in OPTIMIZERS:
+        raise ValueError(f"unknown optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
+
+
+def _epochs(model: nn.Module, batches: Any, batch: Any, seed: int) -> tuple[Epoch, str]:
+    """Batches as often as they are asked for, the same ones for every run, and where they come from."""
+    if batches is None:
+        if batch is None:
+            raise ValueError("a training needs data: give batches of (inputs, targets), or a batch= that data can fit")
+        task = fitting_task(model, batch)
+        return _shuffled(task.inputs, task.targets, seed), task.source
+    pair = isinstance(batches, tuple | list) and len(batches) == 2 and all(isinstance(t, Tensor) for t in batches)
+    if pair and batches[0].ndim > 1:
+        return _shuffled(batches[0], batches[1], seed), "your data"
+    with torch.random.fork_rng():
+        found = [(one[0], one[1]) for one in batches]
+    if not found:
+        raise ValueError("the data is empty: give at least one batch of (inputs, targets)")
+    return lambda: iter(found), "your data"
+
+
+def _shuffled(inputs: Tensor, targets: Tensor, seed: int) -> Epoch:
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed))
+    return minibatches(inputs[order], targets[order], min(_SAMPLES, len(inputs)), torch.Generator().manual_seed(seed))
+
+
+def _criterion(targets: Tensor) -> Loss:
+    def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(output.flatten(0, -2), target.flatten())
+
+    return F.mse_loss if targets.is_floating_point() else cross_entropy
+
+
+def _example_output(model: nn.Module, inputs: Tensor) -> Tensor:
+    twin = copy.deepcopy(unwrapped(model)).eval()
+    device = next((parameter.device for parameter in twin.parameters()), torch.device("cpu"))
+    with torch.no_grad():
+        output = twin(inputs.to(device))
+    if not isinstance(output, Tensor):
+        raise ValueError(f"the model returns a {type(output).__name__}: wrap it so that it returns one tensor")
+    return output

@@ -1,0 +1,155 @@
+"""Prescriptions tried on copies, measured again, and the best of them kept."""
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from orthoscope.diagnosis import Diagnosis, diagnose
+from orthoscope.findings import State, Symptom, Verdict
+from orthoscope.prescriptions.axes import Axes, axes, effect, kept
+from orthoscope.prescriptions.fixed import Fix, Outcome
+from orthoscope.prescriptions.plan import Plan, prescribe
+from orthoscope.prescriptions.prescription import Prescription
+from orthoscope.probe.names import unwrapped
+
+FEWEST_SAMPLES = 8
+MOST_STEPS = 3
+
+
+@dataclass(frozen=True)
+class _State:
+    """A copy of the network with some steps applied."""
+
+    model: nn.Module
+    diagnosis: Diagnosis
+    steps: tuple[Prescription, ...]
+
+    @property
+    def axes(self) -> Axes:
+        return axes(self.diagnosis)
+
+
+def fix(
+    model: nn.Module,
+    batch: Any,
+    loss: Any = None,
+    *,
+    steps: int = MOST_STEPS,
+    trained: bool | None = None,
+    reinitialise: bool = False,
+    max_samples: int = 64,
+    seed: int = 0,
+    name: str | None = None,
+) -> Fix:
+    """Diagnose, prescribe, try prescriptions on copies, and keep what helps; `model` itself is left as it is.
+
+    At most `steps` prescriptions are combined: the first that makes the network healthy with gradients to spare, or
+    else the one that leaves it least bad, and from there again. What is kept obeys one rule (`axes.kept`): the verdict
+    gets no worse, an axis that was sick or at risk improves, one that was healthy stays healthy; if both were sick,
+    both improve. `.model` of the result is the fixed copy, `.snippet` the code that makes the changes on your network.
+
+    `trained` and `reinitialise` are as in `prescribe`: trained weights are left alone unless you allow new ones. A
+    batch of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused by a ValueError.
+    """
+    before = diagnose(model, batch, loss, name=name, max_samples=max_samples, seed=seed)
+    plan = prescribe(before, trained=trained, reinitialise=reinitialise)
+    return fix_by_plan(plan, model, batch, loss, steps=steps, max_samples=max_samples, seed=seed)
+
+
+def fix_by_plan(
+    plan: Plan,
+    model: nn.Module,
+    batch: Any,
+    loss: Any = None,
+    *,
+    steps: int = MOST_STEPS,
+    max_samples: int = 64,
+    seed: int = 0,
+) -> Fix:
+    """The same for a plan that was made before, of the same network."""
+    before = plan.diagnosis
+    _refuse_unjudgeable(before)
+    if before.verdict is Verdict.HEALTHY:
+        return _unchanged(model, plan, Outcome.HEALTHY, "the network is healthy: nothing was changed", plan.steps)
+    if plan.refusal:
+        return _unchanged(model, plan, Outcome.TRAINED, plan.refusal, plan.steps)
+
+    def measured(candidate: nn.Module) -> Diagnosis:
+        return diagnose(candidate, batch, loss, name=before.name, max_samples=max_samples, seed=seed)
+
+    tried: dict[str, Prescription] = {}
+    state = _State(copy.deepcopy(unwrapped(model)), before, ())
+    for _ in range(steps):
+        better = _next(plan, state, batch, measured, tried)
+        if better is None:
+            break
+        state = better
+        if state.axes.comfortable:
+            break
+    return _concluded(plan, state, tried, model)
+
+
+def _next(plan: Plan, state: _State, batch: Any, measured: Any, tried: dict[str, Prescription]) -> _State | None:
+    """The first step that makes the network comfortable, or the one that leaves it least bad; None if none helps."""
+    best: _State | None = None
+    for step in plan.applicable:
+        if step.name in {one.name for one in state.steps}:
+            continue
+        candidate = copy.deepcopy(state.model)
+        try:
+            step.apply_(candidate, batch)
+            found = measured(candidate)
+        except (ValueError, RuntimeError) as reason:
+            tried.setdefault(step.name, replace(step, outcome=f"does not apply: {reason}"))
+            continue
+        done = replace(step, measured=effect(found), verdict=found.verdict)
+        if not state.steps:
+            tried[step.name] = replace(done, outcome="tried")
+        after = _State(candidate, found, (*state.steps, done))
+        if best is None or after.axes.badness < best.axes.badness:
+            best = after
+        if after.axes.comfortable:
+            break
+    return best if best is not None and best.axes.badness < state.axes.badness else None
+
+
+def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model: nn.Module) -> Fix:
+    before = plan.diagnosis
+    attempted = tuple(tried.get(step.name, step) for step in plan.steps)
+    if not state.steps or not kept(axes(before), state.axes):
+        sentence = "nothing that was tried mends the network without harm elsewhere: nothing was changed"
+        return _unchanged(model, plan, Outcome.NOTHING_HELPED, sentence, attempted)
+    steps = tuple(replace(step, outcome="kept") for step in state.steps)
+    done = {step.name: step for step in steps}
+    sentence = f"{before.verdict} → {state.diagnosis.verdict} by {', then '.join(done)}"
+    return Fix(
+        state.model,
+        before,
+        state.diagnosis,
+        steps,
+        tuple(done.get(step.name, step) for step in attempted),
+        Outcome.FIXED if state.diagnosis.verdict is Verdict.HEALTHY else Outcome.IMPROVED,
+        sentence,
+    )
+
+
+def _unchanged(model: nn.Module, plan: Plan, outcome: Outcome, sentence: str, steps: tuple[Prescription, ...]) -> Fix:
+    return Fix(copy.deepcopy(unwrapped(model)), plan.diagnosis, plan.diagnosis, (), steps, outcome, sentence)
+
+
+def _refuse_unjudgeable(diagnosis: Diagnosis) -> None:
+    """A fix must be able to tell whether it helps: several samples, and layers whose order is known."""
+    if diagnosis.recording.samples < FEWEST_SAMPLES:
+        raise ValueError(
+            f"a batch of {diagnosis.recording.samples} is too small to tell whether a change helps: "
+            f"give at least {FEWEST_SAMPLES} samples"
+        )
+    if not any(layer.depth is not None for layer in diagnosis.layers):
+        why = next(iter(diagnosis.recording.unobserved.values()), "no module has a weight matrix of its own")
+        raise ValueError(f"the order in which its weight layers run cannot be found ({why}): nothing can be fixed")
+    for finding in diagnosis.findings:
+        degenerate = finding.symptom is Symptom.DEGENERATE_INPUT and finding.state is State.FOUND
+        if degenerate and finding.severity is Verdict.SICK:
+            raise ValueError(f"no change to the network helps while {finding.reason}: give another batch")

@@ -1,0 +1,72 @@
+"""From a diagnosis to ranked prescriptions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from torch import nn
+
+from orthoscope.diagnosis import Diagnosis
+from orthoscope.findings import Verdict
+from orthoscope.prescriptions.advice import advice_for
+from orthoscope.prescriptions.prescription import Prescription
+from orthoscope.prescriptions.remedies import REMEDIES
+
+
+@dataclass(frozen=True)
+class Plan(Sequence[Prescription]):
+    """What to try, in this order; empty for a healthy network."""
+
+    diagnosis: Diagnosis
+    steps: tuple[Prescription, ...]
+    refusal: str = ""  # why weights may not be touched; empty if they may
+
+    @overload
+    def __getitem__(self, index: int) -> Prescription: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Prescription, ...]: ...
+    def __getitem__(self, index: int | slice) -> Prescription | tuple[Prescription, ...]:
+        return self.steps[index]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Prescription]:
+        return iter(self.steps)
+
+    @property
+    def applicable(self) -> tuple[Prescription, ...]:
+        """The steps that change the model; the others are advice."""
+        return tuple(step for step in self.steps if step.applies)
+
+    def apply_(self, model: nn.Module, batch: Any, loss: Any = None) -> tuple[Prescription, ...]:
+        """Try the steps on copies, then make the best of them in place; returns what was done and measured.
+
+        All or nothing: if no step helps, a ValueError says so and the model is as it was.
+        """
+        from orthoscope.prescriptions.fixing import fix_by_plan
+
+        fixed = fix_by_plan(self, model, batch, loss)
+        if not fixed.steps:
+            raise ValueError(f"nothing was changed: {fixed.sentence}")
+        # Every step has just run on a copy, from the same seeds: it runs here too.
+        for step in fixed.steps:
+            step.apply_(model, batch)
+        return fixed.steps
+
+
+def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialise: bool = False) -> Plan:
+    """What to change, in the order in which it is worth trying, each with what theory expects of it.
+
+    Weights that are trained are left alone: with `trained`, or where the network shows signs of it (see
+    `orthoscope.diagnosis.anatomy.signs_of_training`; `trained=False` says they are none), only advice is given,
+    unless `reinitialise` asks for new weights.
+    """
+    if diagnosis.verdict is Verdict.HEALTHY:
+        return Plan(diagnosis, ())
+    signs = diagnosis.anatomy.trained if trained is None else "you say that it is trained" if trained else ""
+    if signs and not reinitialise:
+        refusal = f"the weights are left alone, for {signs}: reinitialise=True allows new ones"
+        return Plan(diagnosis, advice_for(diagnosis), refusal)
+    found = [step for remedy in REMEDIES if (step := remedy(diagnosis)) is not None]
+    return Plan(diagnosis, (*found, *advice_for(diagnosis)))

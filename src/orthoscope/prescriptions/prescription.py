@@ -1,0 +1,98 @@
+"""What is prescribed: a change that runs, the same change as code, why, what it should do and what it did."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from orthoscope.diagnosis.document import finite
+from orthoscope.findings import Verdict
+
+
+@dataclass(frozen=True)
+class Change:
+    """A call of a public function: what is run and what is printed are made from the same name and arguments."""
+
+    function: Callable[..., Any]
+    name: str  # by which a user calls it, from `import orthoscope` on
+    arguments: tuple[Any, ...] = ()  # after the model, and the batch if it is wanted
+    options: tuple[tuple[str, Any], ...] = ()
+    batch: bool = False  # whether the function looks at a batch
+    seed: int | None = None  # of a generator, where it draws
+
+    def apply_(self, model: nn.Module, batch: Any) -> None:
+        drawn = {} if self.seed is None else {"generator": torch.Generator().manual_seed(self.seed)}
+        self.function(model, *([batch] if self.batch else []), *self.arguments, **dict(self.options), **drawn)
+
+    @property
+    def code(self) -> str:
+        words = ["model", *(["batch"] if self.batch else []), *map(repr, self.arguments)]
+        words += [f"{name}={value!r}" for name, value in self.options]
+        if self.seed is not None:
+            words.append(f"generator=torch.Generator().manual_seed({self.seed})")
+        return f"{self.name}({', '.join(words)})"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Where a network is in the trainability plane; nan where it is not known, and why."""
+
+    gap: float = math.nan
+    slope: float = math.nan
+    reason: str = ""
+
+    def document(self) -> dict[str, Any]:
+        return {"gap": finite(self.gap), "slope": finite(self.slope), "reason": self.reason or None}
+
+
+NOT_PREDICTED = Effect(reason="not predicted")
+
+
+@dataclass(frozen=True)
+class Prescription:
+    """One thing to do. Without `changes` it is advice, which only the owner of the training loop can follow."""
+
+    name: str
+    why: str
+    changes: tuple[Change, ...] = ()
+    advice: str = ""  # code of what cannot be applied to a model
+    architecture: bool = False  # whether modules are replaced or added, not only numbers changed
+    predicted: Effect = NOT_PREDICTED
+    # After a trial:
+    measured: Effect | None = None
+    verdict: Verdict | None = None
+    outcome: str = field(default="not tried")  # kept; or why not
+
+    @property
+    def code(self) -> str:
+        """What to paste: `import orthoscope`, `import torch`, `model` and `batch` are assumed."""
+        return "\n".join(change.code for change in self.changes) or self.advice
+
+    @property
+    def applies(self) -> bool:
+        """Whether it can be applied to a model."""
+        return bool(self.changes)
+
+    def apply_(self, model: nn.Module, batch: Any) -> None:
+        """Make the changes in place, one after the other."""
+        if not self.changes:
+            raise ValueError(f"{self.name!r} is advice for the training loop: nothing of the model changes")
+        for change in self.changes:
+            change.apply_(model, batch)
+
+    def document(self) -> dict[str, Any]:
+        """Plain data, as in the documents of a plan and of a fix."""
+        return {
+            "name": self.name,
+            "why": self.why,
+            "code": self.code,
+            "advice": not self.applies,
+            "architecture": self.architecture,
+            "predicted": self.predicted.document(),
+            "measured": None if self.measured is None else self.measured.document(),
+            "verdict": None if self.verdict is None else str(self.verdict),
+            "outcome": self.outcome,
+        }

@@ -1,0 +1,185 @@
+"""The remedies, one function each: from a diagnosis to a prescription, or to none where it has no place.
+
+A new remedy is a function here and its name in `REMEDIES`, in the order in which they are tried: weights before
+architecture, because numbers are easier to change than code.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from torch import nn
+
+from orthoscope.diagnosis import Diagnosis
+from orthoscope.findings import Symptom
+from orthoscope.init import initialise_, iterative_, lsuv_
+from orthoscope.prescriptions.branches import scale_branches_
+from orthoscope.prescriptions.gains import critical_gain, rounded
+from orthoscope.prescriptions.normalisation import insert_norms_
+from orthoscope.prescriptions.predicted import predicted_effect
+from orthoscope.prescriptions.prescription import Change, Prescription
+from orthoscope.prescriptions.softening import kernel_of, soften_activations_, softened, strength_for
+
+SEED = 0
+_HERE = "orthoscope.prescriptions"
+
+
+def orthogonal_weights(diagnosis: Diagnosis) -> Prescription | None:
+    """Orthogonal weights at the gain of the activation."""
+    if not diagnosis.anatomy.weights:
+        return None
+    main = _main_activation(diagnosis)
+    gain = 1.0 if main is None else critical_gain(main)
+    of = "without an activation" if main is None else f"of {main!r}"
+    return Prescription(
+        "orthogonal weights",
+        f"every layer then keeps lengths and angles but for its activation; {gain:g} is the critical gain {of}",
+        (_initialise(_orthogonal_scheme(diagnosis), gain),),
+        predicted=predicted_effect(diagnosis, init="orthogonal", weight_gain=gain, bias_std=0.0),
+    )
+
+
+def xavier_weights(diagnosis: Diagnosis) -> Prescription | None:
+    """Weights of moderate size, where branches are added up."""
+    if not diagnosis.anatomy.weights:
+        return None
+    return Prescription(
+        "Xavier weights",
+        "weights of variance 2/(fan in + fan out) keep signals and gradients of about one size",
+        (_initialise("xavier", 1.0),),
+        predicted=predicted_effect(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0),
+    )
+
+
+def weaker_branches(diagnosis: Diagnosis) -> Prescription | None:
+    """Residual branches divided by the root of their number."""
+    count = diagnosis.anatomy.residual_blocks
+    changed = {} if not count else {"residual_scale": _scale(diagnosis) * count**-0.5}
+    return Prescription(
+        "weaker residual branches",
+        "branches add up with depth: divided by the root of their number, their sum is of the size of one",
+        (Change(scale_branches_, f"{_HERE}.scale_branches_", batch=True),),
+        predicted=predicted_effect(diagnosis, **changed),
+    )
+
+
+def weaker_branches_anew(diagnosis: Diagnosis) -> Prescription | None:
+    """The same after Xavier weights."""
+    branches, weights = weaker_branches(diagnosis), xavier_weights(diagnosis)
+    if branches is None or weights is None:
+        return None
+    count = diagnosis.anatomy.residual_blocks
+    changed = {} if not count else {"residual_scale": _scale(diagnosis) * count**-0.5}
+    return Prescription(
+        "Xavier weights and weaker residual branches",
+        f"{weights.why}; {branches.why}",
+        (*weights.changes, *branches.changes),
+        predicted=predicted_effect(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0, **changed),
+    )
+
+
+def unit_variance(diagnosis: Diagnosis) -> Prescription | None:
+    """LSUV: against signals that die or blow up; it does not see samples collapse."""
+    if not diagnosis.anatomy.weights or diagnosis.anatomy.norms:
+        return None
+    return Prescription(
+        "unit variance layer by layer (LSUV)",
+        "orthogonal weights, each layer scaled until its output on the batch has variance 1",
+        (Change(lsuv_, "orthoscope.init.lsuv_", batch=True, seed=SEED),),
+    )
+
+
+def iterative_orthogonalisation(diagnosis: Diagnosis) -> Prescription | None:
+    """Data-dependent weights against collapse; needs hidden layers, and no normalisation that would undo it."""
+    if len(diagnosis.anatomy.weights) < 3 or diagnosis.anatomy.norms or Symptom.COLLAPSE not in diagnosis.symptoms:
+        return None
+    if diagnosis.recording.samples < _widest_vector(diagnosis):
+        return None  # directions that the batch does not reach would get no weight
+    return Prescription(
+        "iterative orthogonalisation",
+        "every hidden layer evens out the directions of the batch that reaches it",
+        (Change(iterative_, "orthoscope.init.iterative_", batch=True, seed=SEED),),
+    )
+
+
+def milder_activations(diagnosis: Diagnosis) -> Prescription | None:
+    """Activations as close to the identity as the depth asks for, and orthogonal weights at their gain."""
+    anatomy = diagnosis.anatomy
+    main = _main_activation(diagnosis)
+    if main is None or not anatomy.weights:
+        return None
+    depth = _activation_calls(diagnosis)
+    strengths = {text: strength_for(module, depth) for text, module in anatomy.kinds.items()}
+    milder = softened(main, strengths[repr(main)])
+    gain = rounded(1 / kernel_of(milder).scale)
+    return Prescription(
+        "milder activations, orthogonal weights",
+        f"an activation bends every layer a little, {depth} of them too much: closer to the identity by as much as the "
+        f"depth asks for ({milder!r})".replace("\n", " "),
+        (
+            Change(soften_activations_, f"{_HERE}.soften_activations_", (strengths,)),
+            _initialise(_orthogonal_scheme(diagnosis), gain),
+        ),
+        architecture=True,
+        predicted=predicted_effect(
+            diagnosis, activation=milder, gain=1.0, init="orthogonal", weight_gain=gain, bias_std=0.0
+        ),
+    )
+
+
+def normalised_inputs(diagnosis: Diagnosis) -> Prescription | None:
+    """Layer normalisation before every hidden layer that has none."""
+    if len(diagnosis.anatomy.weights) < 3:
+        return None
+    weights = orthogonal_weights(diagnosis)
+    assert weights is not None
+    return Prescription(
+        "normalisation before hidden layers",
+        "lengths no longer depend on the weights, and the mean that all samples share is taken out",
+        (Change(insert_norms_, f"{_HERE}.insert_norms_", batch=True), *weights.changes),
+        architecture=True,
+    )
+
+
+Remedy = Callable[[Diagnosis], Prescription | None]
+REMEDIES: tuple[Remedy, ...] = (
+    orthogonal_weights,
+    weaker_branches,
+    weaker_branches_anew,
+    unit_variance,
+    iterative_orthogonalisation,
+    milder_activations,
+    normalised_inputs,
+)
+
+
+def _initialise(scheme: str, gain: float) -> Change:
+    return Change(initialise_, "orthoscope.init.initialise_", (scheme, gain), seed=SEED)
+
+
+def _orthogonal_scheme(diagnosis: Diagnosis) -> str:
+    """Of convolutions, one orthogonal matrix at the middle of the kernel: others blur the map a little every layer."""
+    return "delta-orthogonal" if diagnosis.anatomy.convolutions else "orthogonal"
+
+
+def _main_activation(diagnosis: Diagnosis) -> nn.Module | None:
+    """The kind of activation that most modules have."""
+    counts = Counter(diagnosis.anatomy.activations.values())
+    return diagnosis.anatomy.kinds[counts.most_common(1)[0][0]] if counts else None
+
+
+def _activation_calls(diagnosis: Diagnosis) -> int:
+    """How many activations a sample goes through; at least as many as there are modules."""
+    names = set(diagnosis.anatomy.activations)
+    calls = sum(1 for layer in diagnosis.layers if names & {layer.name, *layer.also})
+    return max(calls, len(names))
+
+
+def _widest_vector(diagnosis: Diagnosis) -> int:
+    """Most units of a hidden layer on vectors; a map brings many patches a sample."""
+    return max(
+        (layer.shape[-1] for layer in diagnosis.layers if layer.depth is not None and len(layer.shape) == 2), default=0
+    )
+
+
+def _scale(diagnosis: Diagnosis) -> float:
+    return float(diagnosis.expected.arguments.get("residual_scale", 1.0))

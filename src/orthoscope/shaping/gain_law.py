@@ -1,0 +1,105 @@
+r"""How fast gradients explode as a function of the gain, and the gains by layer for which the sum stays bounded.
+
+With one gain $\alpha$ in all layers, the log-gradient grows by $R(\alpha) \approx R_0 + c_1\alpha^{c_2}$ a layer toward
+the input; $R_0$ is that of the linear network, 0 for orthogonal weights behind batch norm. With gains
+$\alpha_\ell = \ell^{-k}$ what the activation adds is $\sum_\ell c_1 \ell^{-k c_2}$, bounded at any depth if $k c_2 > 1$
+(Joudaki, 2024, section C.5).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import scipy.special
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+# Where the law is fitted: below, rates are lost in the noise of finite width; above 1 nobody shapes.
+GAINS = (0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+_LEAST_GAINS = 3  # two numbers are fitted, and their error
+
+
+@dataclass(frozen=True)
+class GainLaw:
+    r"""$R(\alpha) = R_0 + c_1\alpha^{c_2}$: growth of the log-gradient a layer toward the input, at gain $\alpha$."""
+
+    linear_rate: float  # R₀
+    scale: float  # c₁
+    power: float  # c₂
+    power_error: float  # its standard error
+    freedom: int  # degrees of freedom of that error
+
+    def rate(self, gain: float) -> float:
+        r"""$R_0 + c_1\alpha^{c_2}$."""
+        return self.linear_rate + self.scale * gain**self.power
+
+    def growth(self, gains: Sequence[float]) -> float:
+        r"""$\sum_\ell R(\alpha_\ell)$: growth of the log-gradient from the last layer to the first."""
+        return sum(self.rate(gain) for gain in gains)
+
+    @property
+    def power_interval(self) -> tuple[float, float]:
+        """Where the power is, 95 times of 100, by Student's t."""
+        margin = float(scipy.special.stdtrit(self.freedom, 0.975)) * self.power_error
+        return self.power - margin, self.power + margin
+
+    def exponent(self, margin: int | float = 0.1) -> float:
+        r"""$k = (1 + \text{margin})/c$ with $c$ the lower end of `power_interval`, so that $k c_2 > 1$ all the same."""
+        lowest = self.power_interval[0]
+        if margin <= 0:
+            raise ValueError(f"margin is {margin}, but the sum is bounded only with a positive one")
+        if lowest <= 0:
+            raise ValueError(
+                f"the explosion rate does not fall as a power of the gain (power {self.power:.2g} ± "
+                f"{self.power - lowest:.2g}): no schedule of gains bounds it"
+            )
+        return (1 + margin) / lowest
+
+
+def fit_gain_law(
+    gains: Sequence[float], rates: Float[Tensor, "seeds gains"] | Float[Tensor, " gains"], linear_rate: float = 0.0
+) -> GainLaw:
+    r"""$c_1$ and $c_2$ by least squares of $\log(R - R_0)$ over $\log\alpha$, with the error of $c_2$.
+
+    `rates` of several networks are averaged first. The error is the larger one of two: of the scatter around the line,
+    which is there without noise, since the law is no exact power; and of the fits of single networks. Gains
+    whose rate is not above $R_0$ are left out; fewer than three others are refused.
+    """
+    table = torch.atleast_2d(rates).double().cpu() - linear_rate
+    if table.shape[1] != len(gains) or min(gains, default=0) <= 0:
+        raise ValueError(f"{len(gains)} positive gains need as many rates, got {table.shape[1]} at gains {list(gains)}")
+    kept = (table.mean(0) > 0) & table.isfinite().all(0)
+    if int(kept.sum()) < _LEAST_GAINS:
+        raise ValueError(
+            f"gradients explode faster than in the linear network at {int(kept.sum())} of {len(gains)} gains: "
+            f"a power law needs {_LEAST_GAINS}, and without an explosion there is nothing to shape"
+        )
+    across = torch.tensor(gains, dtype=torch.float64)[kept].log()
+    heights = table[:, kept]
+    intercept, slope, scatter = _line(across, heights.mean(0).log())
+    error, freedom = scatter, len(across) - 2
+    if len(table) > 2 and bool((heights > 0).all()):
+        slopes = torch.stack([_line(across, row.log())[1] for row in heights])
+        between = float(slopes.std()) / math.sqrt(len(table))
+        if between > error:
+            error, freedom = between, len(table) - 1
+    return GainLaw(linear_rate, math.exp(intercept), float(slope), error, freedom)
+
+
+def _line(across: Tensor, up: Tensor) -> tuple[float, Tensor, float]:
+    """Intercept, slope and the textbook error of the slope."""
+    centred = across - across.mean()
+    spread = centred.square().sum()
+    slope = (centred * up).sum() / spread
+    intercept = float(up.mean() - slope * across.mean())
+    residuals = up - intercept - slope * across
+    error = (residuals.square().sum() / (len(across) - 2) / spread).sqrt()
+    return intercept, slope, float(error)
+
+
+def gain_schedule(depth: int, exponent: int | float) -> list[float]:
+    r"""$\alpha_\ell = \ell^{-k}$ for $\ell = 1, \dots, \text{depth}$: 1 in the first layer, falling if $k > 0$."""
+    if depth < 1:
+        raise ValueError(f"depth is {depth}, but must be at least 1")
+    return [float(layer) ** -exponent for layer in range(1, depth + 1)]

@@ -1,0 +1,86 @@
+"""What a diagnosis remembers of the network: activations by what they do, and signs of training."""
+
+import torch
+from torch import nn
+
+import orthoscope
+from orthoscope.diagnosis.anatomy import anatomy, signs_of_training
+from orthoscope.layers import BlendedActivation, CentredActivation, ShapedActivation
+from orthoscope.layers.activation_modules import activation_modules
+from orthoscope.models import MLP
+
+
+class Counting(nn.Module):
+    """Somebody's own activation, which remembers how often it ran."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return inputs.clamp(-1, 1)
+
+
+def test_activations_are_told_by_what_they_do_and_are_not_run() -> None:
+    own = Counting()
+    model = nn.Sequential(
+        nn.Linear(4, 4),
+        nn.ReLU(inplace=True),
+        nn.Dropout(0.0),
+        nn.Identity(),
+        nn.Softmax(-1),
+        nn.Flatten(),
+        nn.PReLU(),
+        own,
+        ShapedActivation(nn.Tanh(), 0.5),
+        nn.Sequential(BlendedActivation(nn.SELU(), 0.5)),
+    )
+    assert [name for name, _ in activation_modules(model)] == ["1", "7", "8", "9.0"]
+    assert own.calls == 0
+
+
+def test_signs_of_training_are_seen_and_a_fresh_network_shows_none() -> None:
+    fresh = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.LayerNorm(4))
+    assert signs_of_training(fresh) == ""
+    fresh(torch.randn(8, 4))
+    assert "has seen 1 batches" in signs_of_training(fresh)
+    scaled = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
+    nn.init.normal_(scaled[1].weight)
+    assert "different scales" in signs_of_training(scaled)
+    pushed = nn.Sequential(nn.Linear(4, 4))
+    pushed(torch.randn(2, 4)).sum().backward()
+    assert "holds a gradient" in signs_of_training(pushed)
+    remembers = MLP(depth=2, width=4)
+    assert signs_of_training(remembers) == ""
+    with torch.no_grad():
+        remembers.head.weight += 1  # type: ignore[union-attr, operator]
+    assert "as they were drawn" in signs_of_training(remembers)
+
+
+def test_a_diagnosis_carries_the_anatomy_of_its_network() -> None:
+    model = MLP(depth=3, width=8, residual=True, norm="layer", activation="sin")
+    found = orthoscope.diagnose(model, torch.randn(8, 8)).anatomy
+    assert found == anatomy(model) or found.activations == anatomy(model).activations
+    assert (found.residual_blocks, found.norms, found.convolutions) == (3, 3, 0)
+    assert set(found.activations.values()) == set(found.kinds) == {"Elementwise(sin)"}
+    assert len(found.weights) == 4
+
+
+def test_a_centred_activation_passes_through_0_with_slope_1() -> None:
+    points = torch.linspace(-3, 3, 13, dtype=torch.float64)
+    centred = CentredActivation(nn.Sigmoid())
+    assert torch.allclose(centred(points), 2 * torch.tanh(points / 2))
+    near = torch.tensor([1e-6], dtype=torch.float64)
+    for inner in (nn.GELU(), nn.Softplus(), nn.SiLU(), nn.Mish()):
+        moved = CentredActivation(inner)
+        assert float(moved(torch.zeros(1, dtype=torch.float64))) == 0
+        assert abs(float(moved(near)) / 1e-6 - 1) < 1e-5
+
+
+def test_a_blended_relu_is_the_leaky_one_also_in_place() -> None:
+    points = torch.linspace(-3, 3, 13)
+    for inplace in (False, True):
+        assert torch.allclose(
+            BlendedActivation(nn.ReLU(inplace=inplace), 0.3)(points.clone()), nn.functional.leaky_relu(points, 0.7)
+        )

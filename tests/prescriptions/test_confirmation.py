@@ -1,0 +1,104 @@
+"""A short training tells whether the verdict was right, by the rule of the calibration."""
+
+import json
+import math
+
+import jsonschema
+import pytest
+import torch
+from torch import nn
+
+import orthoscope
+from orthoscope import report
+from orthoscope.diagnosis.outcome import trained
+from orthoscope.models import MLP, Transformer
+from orthoscope.prescriptions.references import constant_loss
+from orthoscope.prescriptions.tasks import fitting_task
+
+BATCH = torch.randn(16, 20, generator=torch.Generator().manual_seed(0))
+
+
+def mlp(depth: int, init: str) -> MLP:
+    return MLP(depth=depth, width=20, init=init, generator=torch.Generator().manual_seed(0))
+
+
+def test_half_of_what_the_reference_learns_is_enough() -> None:
+    assert trained(1.0, 0.0, 2.0) and not trained(1.0001, 0.0, 2.0)
+    assert not trained(math.inf, 0.0, 2.0) and not trained(math.nan, 0.0, 2.0)
+    with pytest.raises(ValueError, match="nothing can be decided"):
+        trained(1.0, 2.0, 2.0)
+
+
+def test_a_verdict_is_confirmed_by_the_training_of_copies() -> None:
+    sound, dead = mlp(2, "he"), mlp(30, "torch")
+    weights = [parameter.clone() for parameter in dead.parameters()]
+    good = orthoscope.confirm(sound, batch=BATCH, steps=60, learning_rates=(0.03,))
+    bad = orthoscope.confirm(dead, batch=BATCH, steps=20, learning_rates=(0.03,))
+    assert (good.outcome, good.confirmed) == ("trains", True)
+    assert (bad.outcome, bad.confirmed) == ("does not train", True)
+    assert all(torch.equal(a, b) for a, b in zip(weights, dead.parameters(), strict=True))
+    refuted = orthoscope.confirm(
+        dead, batch=BATCH, steps=20, learning_rates=(0.03,), diagnosis=orthoscope.diagnose(sound, BATCH)
+    )
+    assert refuted.confirmed is False and "refuted" in refuted.summary
+    jsonschema.validate(json.loads(bad.to_json()), report.schema())
+    assert str(bad).startswith("CONFIRM")
+
+
+def test_guessing_is_the_entropy_of_the_labels_and_the_variance_of_numbers() -> None:
+    labels = torch.tensor([0, 0, 0, 1])
+    inputs = torch.zeros(4, 2)
+    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    found = constant_loss(lambda: iter([(inputs, labels)]), torch.zeros(4, 2), nn.functional.cross_entropy)
+    assert found == pytest.approx(entropy, abs=1e-5)
+    numbers = torch.tensor([[1.0], [2.0], [3.0], [6.0]])
+    found = constant_loss(lambda: iter([(inputs, numbers)]), torch.zeros(4, 1), nn.functional.mse_loss)
+    assert found == pytest.approx(numbers.var(correction=0).item(), abs=1e-5)
+
+
+def test_embedded_data_is_made_to_fit() -> None:
+    images = fitting_task(orthoscope.models.ConvNet(depth=1, channels=2), torch.zeros(4, 3, 12, 10))
+    assert images.inputs.shape[1:] == (3, 12, 10)
+    vectors = fitting_task(mlp(1, "he"), BATCH)
+    assert vectors.inputs.shape[1] == 20
+    assert vectors.inputs.std().item() == pytest.approx(1, abs=1e-3)
+    tokens = Transformer(depth=1, width=8, heads=2, vocabulary=128, length=6)
+    text = fitting_task(tokens, torch.zeros(2, 6, dtype=torch.long))
+    assert torch.equal(text.inputs[:, 1:], text.targets[:, :-1])
+    for model, batch in (
+        (MLP(depth=1, width=20, out_features=3), BATCH),
+        (Transformer(depth=1, width=8, heads=2, vocabulary=16, length=6), torch.zeros(2, 6, dtype=torch.long)),
+    ):
+        with pytest.raises(ValueError, match="give a loader"):
+            fitting_task(model, batch)
+
+
+def test_data_and_loss_of_the_user_are_taken() -> None:
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(256, 20, generator=generator)
+    targets = inputs[:, :1] * 2
+    model = nn.Linear(20, 1)
+    nn.init.zeros_(model.weight)
+    healthy = orthoscope.diagnose(mlp(2, "he"), BATCH)
+    found = orthoscope.confirm(model, (inputs, targets), steps=60, learning_rates=(0.03,), diagnosis=healthy)
+    assert found.trains and found.source == "your data"
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(inputs, targets), batch_size=32)
+    absolute = orthoscope.confirm(
+        model, loader, nn.functional.l1_loss, steps=60, learning_rates=(0.03,), diagnosis=healthy
+    )
+    assert absolute.guessing_loss == pytest.approx((targets - targets.median()).abs().mean().item(), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"steps": 3}, "give at least 10"),
+        ({"learning_rates": ()}, "at least one"),
+        ({"optimizer": "magic"}, "choose one of sgd, adam"),
+        ({"batch": None}, "a training needs data"),
+        ({"batches": []}, "the data is empty"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments: dict[str, object], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        orthoscope.confirm(mlp(2, "he"), **{"batch": BATCH, **arguments})  # type: ignore[arg-type]

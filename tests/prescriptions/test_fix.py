@@ -1,0 +1,177 @@
+"""A fix is tried on copies, kept by the rule, and done again by its snippet; what it cannot judge it refuses."""
+
+import copy
+import json
+import math
+
+import jsonschema
+import pytest
+import torch
+from torch import Tensor, nn
+
+import orthoscope
+from orthoscope import report
+from orthoscope.findings import Verdict
+from orthoscope.models import MLP
+from orthoscope.prescriptions import Outcome, Prescription
+from orthoscope.prescriptions.axes import Axes, Axis, kept
+from orthoscope.prescriptions.prescription import Change
+
+BATCH = torch.randn(32, 16, generator=torch.Generator().manual_seed(0))
+HEALTHY, AT_RISK, SICK = Verdict.HEALTHY, Verdict.AT_RISK, Verdict.SICK
+
+
+def sick(**arguments: object) -> MLP:
+    options = {"depth": 30, "width": 16, "init": "torch", "out_features": 10, **arguments}
+    return MLP(**options, generator=torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+
+
+def plane(forward: tuple[Verdict, float], backward: tuple[Verdict, float]) -> Axes:
+    return Axes(Axis(*forward), Axis(*backward), max(forward[0], backward[0], key=lambda verdict: verdict.rank))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (((SICK, 0.9), (HEALTHY, 1.0)), ((HEALTHY, 0.3), (HEALTHY, 3.0)), True),  # the healthy axis may move within health
+        (((SICK, 0.9), (HEALTHY, 1.0)), ((HEALTHY, 0.3), (AT_RISK, 5.0)), False),  # but not out of it
+        (((SICK, 0.9), (SICK, 9.0)), ((HEALTHY, 0.3), (SICK, 9.0)), False),  # both were sick: one is not enough
+        (((SICK, 0.9), (SICK, 9.0)), ((SICK, 0.8), (SICK, 8.0)), True),  # better by the numbers
+        (((SICK, 0.9), (SICK, 9.0)), ((SICK, 0.9), (SICK, 8.0)), False),
+        (((SICK, math.inf), (SICK, math.inf)), ((AT_RISK, 0.9), (HEALTHY, 0.0)), True),  # not finite before
+        (((HEALTHY, 0.2), (AT_RISK, 5.0)), ((HEALTHY, 0.2), (SICK, 4.0)), False),  # the verdict gets no worse
+    ],
+)
+def test_the_rule_by_which_a_change_is_kept(
+    before: tuple[tuple[Verdict, float], ...], after: tuple[tuple[Verdict, float], ...], expected: bool
+) -> None:
+    assert kept(plane(*before), plane(*after)) is expected
+
+
+@pytest.fixture(scope="module")
+def network() -> MLP:
+    return sick()
+
+
+@pytest.fixture(scope="module")
+def fixed(network: MLP) -> orthoscope.Fix:
+    return orthoscope.fix(network, BATCH)
+
+
+def test_a_sick_network_becomes_healthy_and_the_original_keeps_every_bit(network: MLP, fixed: orthoscope.Fix) -> None:
+    assert (fixed.before.verdict, fixed.after.verdict) == (SICK, HEALTHY)
+    assert fixed.outcome is Outcome.FIXED
+    twin = sick()
+    assert all(torch.equal(a, b) for a, b in zip(network.parameters(), twin.parameters(), strict=True))
+    assert repr(network) == repr(twin) and not torch.equal(fixed.model(BATCH), network(BATCH))
+    again = orthoscope.diagnose(fixed.model, BATCH)
+    assert (again.verdict, again.gap, again.slope) == (HEALTHY, fixed.after.gap, fixed.after.slope)
+
+
+def test_the_snippet_makes_the_fixed_network_out_of_a_fresh_one(fixed: orthoscope.Fix) -> None:
+    assert fixed.snippet.count("...") == 2
+    code = fixed.snippet.replace("model = ...", "model = built").replace("batch = ...", "batch = given")
+    names = {"built": sick(), "given": BATCH}
+    exec(code, names)
+    assert torch.equal(names["built"](BATCH), fixed.model(BATCH))  # type: ignore[operator]
+
+
+def test_a_plan_is_applied_in_place_and_optimizers_keep_their_parameters(fixed: orthoscope.Fix) -> None:
+    model = sick()
+    parameters = list(model.parameters())
+    done = orthoscope.prescribe(orthoscope.diagnose(model, BATCH)).apply_(model, BATCH)
+    assert [step.name for step in done] == [step.name for step in fixed.steps]
+    assert torch.equal(model(BATCH), fixed.model(BATCH))
+    assert all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
+
+
+def test_a_plan_that_does_not_help_changes_nothing() -> None:
+    def harm(model: nn.Module) -> None:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.zero_()
+
+    model = sick()
+    plan = orthoscope.prescribe(orthoscope.diagnose(model, BATCH))
+    useless = orthoscope.Plan(plan.diagnosis, (Prescription("zero", "for the test", (Change(harm, "harm"),)),))
+    with pytest.raises(ValueError, match="nothing was changed"):
+        useless.apply_(model, BATCH)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), sick().parameters(), strict=True))
+
+
+def test_documents_follow_the_schema_and_survive_json(fixed: orthoscope.Fix) -> None:
+    for viewed in (fixed, fixed.comparison):
+        document = json.loads(viewed.to_json())
+        jsonschema.validate(document, report.schema())
+    document = fixed.document()
+    assert document["schema"] == "orthoscope.fix/1"
+    assert [step["outcome"] for step in document["steps"]] == ["kept"] * len(fixed.steps)
+    assert str(fixed).startswith("FIX") and "orthoscope." in str(fixed)
+    broken = {**document, "outcome": "perhaps"}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, report.schema())
+
+
+def test_a_comparison_lists_what_vanished_and_pairs_layers(fixed: orthoscope.Fix) -> None:
+    comparison = orthoscope.compare(fixed.before, fixed.after)
+    assert comparison.improved and not orthoscope.compare(fixed.after, fixed.before).improved
+    assert {finding.check for finding in comparison.vanished} >= {"gradient decay"} and not comparison.appeared
+    turned = orthoscope.compare(fixed.after, fixed.before)
+    assert turned.appeared == comparison.vanished
+    row = next(row for row in comparison.document()["layers"] if row["name"] == "head")
+    assert row["before"]["gap"] == fixed.before.layers[-1].gap and row["after"]["gap"] == fixed.after.layers[-1].gap
+    assert comparison.markdown().startswith("**Orthoscope: SICK → HEALTHY**")
+    assert f"| orthogonality gap | {fixed.before.gap:.3f} |" in comparison.markdown()
+    assert "COMPARED" in str(comparison)
+    with pytest.raises(ValueError, match="two diagnoses are compared"):
+        orthoscope.compare(fixed.before, fixed)  # type: ignore[arg-type]
+
+
+def test_names_in_markdown_cannot_break_the_table() -> None:
+    diagnosis = orthoscope.diagnose(sick(), BATCH, name="<b>|evil|</b>\n# title")
+    assert "\\<b\\>\\|evil\\|\\</b\\> # title" in orthoscope.compare(diagnosis, diagnosis).markdown()
+
+
+def test_a_healthy_network_is_left_alone() -> None:
+    model = sick(depth=3, init="he", width=32)
+    found = orthoscope.fix(model, torch.randn(32, 32, generator=torch.Generator().manual_seed(1)))
+    assert found.outcome is Outcome.HEALTHY and found.steps == () and "healthy" in found.sentence
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), found.model.parameters(), strict=True))
+
+
+def test_trained_weights_are_left_alone_until_new_ones_are_allowed() -> None:
+    model = sick()
+    assert orthoscope.fix(model, BATCH, trained=True).outcome is Outcome.TRAINED
+    assert orthoscope.fix(model, BATCH, trained=True, reinitialise=True).outcome is Outcome.FIXED
+
+
+def test_too_small_a_batch_is_refused() -> None:
+    with pytest.raises(ValueError, match="batch of 4 is too small .* give at least 8"):
+        orthoscope.fix(sick(), BATCH[:4])
+
+
+def test_a_batch_without_variety_is_refused() -> None:
+    with pytest.raises(ValueError, match="give another batch"):
+        orthoscope.fix(sick(), BATCH[:1].repeat(16, 1))
+
+
+class Hidden(nn.Module):
+    """Weights that no module multiplies by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(nn.Parameter(0.1 * torch.randn(16, 16)) for _ in range(20))
+        self.inner = nn.Identity()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        for weight in self.weights:
+            inputs = (inputs @ weight).relu()
+        return inputs
+
+
+def test_a_network_whose_layers_are_never_seen_to_run_is_refused_and_kept() -> None:
+    model = Hidden()
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ValueError, match="order in which its weight layers run cannot be found"):
+        orthoscope.fix(model, BATCH)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

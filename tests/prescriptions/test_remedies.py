@@ -1,0 +1,177 @@
+"""Every change does what it says, and its code is the change."""
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import orthoscope
+from orthoscope.models import MLP
+from orthoscope.prescriptions import insert_norms_, prescribe, scale_branches_, soften_activations_
+from orthoscope.prescriptions.gains import critical_gain
+from orthoscope.prescriptions.softening import softened, strength_for
+from orthoscope.theory import kernel_map
+
+BATCH = torch.randn(32, 16, generator=torch.Generator().manual_seed(0))
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+class Residual(nn.Module):
+    """A foreign residual network: two branches of two layers, no class of ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Sequential(nn.Linear(16, 24), nn.ReLU(), nn.Linear(24, 16)) for _ in range(2))
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = inputs + self.first(inputs)
+        hidden = hidden + self.second(hidden)
+        out: Tensor = self.head(hidden)
+        return out
+
+
+def test_branches_of_a_foreign_network_are_scaled_by_their_last_weight_and_bias() -> None:
+    model = Residual()
+    before = copy.deepcopy(model)
+    changed = scale_branches_(model, BATCH)
+    assert sorted(changed) == ["first.2.bias", "first.2.weight", "second.2.bias", "second.2.weight"]
+    torch.testing.assert_close(model.first(BATCH), before.first(BATCH) / math.sqrt(2))
+    others = {name for name, value in model.named_parameters() if torch.equal(value, before.get_parameter(name))}
+    assert others == set(dict(model.named_parameters())) - set(changed)
+
+
+def test_branches_of_our_blocks_are_scaled_by_their_scale() -> None:
+    model = MLP(depth=4, width=16, residual=True, residual_scale=0.5)
+    assert scale_branches_(model, BATCH, 0.5) == [f"layers.{index}.scale" for index in range(4)]
+    assert {block.scale for block in model.layers} == {0.25}
+
+
+def test_a_plain_network_has_no_branches_and_says_so() -> None:
+    model = MLP(depth=3, width=16)
+    with pytest.raises(ValueError, match="no residual branch"):
+        scale_branches_(model, BATCH)
+
+
+def test_post_norm_transformers_have_their_branches_found() -> None:
+    model = orthoscope.models.Transformer(depth=2, width=16, heads=2, vocabulary=8, length=4, norm="post")
+    changed = scale_branches_(model, torch.randint(8, (4, 4)))
+    weights = {name for name in changed if name.endswith("weight")}
+    assert weights == {f"layers.{i}.{part}.weight" for i in range(2) for part in ("attention.output", "mlp.2")}
+
+
+def test_norms_are_put_before_hidden_layers_that_have_none() -> None:
+    model = nn.Sequential(
+        nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2)
+    ).double()
+    hidden = copy.deepcopy(model)
+    assert insert_norms_(model, BATCH.double()) == ["2", "6"]
+    state = hidden[1](hidden[0](BATCH.double()))
+    torch.testing.assert_close(
+        model[2](state), hidden[2](nn.functional.layer_norm(state, (8,))), rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "activation", [nn.ReLU(), nn.Tanh(), nn.Sigmoid(), nn.GELU(), nn.SELU(), nn.ELU()], ids=lambda a: type(a).__name__
+)
+def test_the_strength_of_an_activation_is_the_largest_that_the_depth_allows(activation: nn.Module) -> None:
+    """Checked with the kernel map of the module itself: within the allowance, and half as much again is not."""
+    depth = 60
+    strength = strength_for(activation, depth)
+    deviation = [_deviation(softened(activation, factor * strength)) * depth for factor in (1.0, 1.3)]
+    assert deviation[0] <= 0.51
+    assert deviation[1] > 0.5
+
+
+def _deviation(activation: nn.Module) -> float:
+    kernel = kernel_map(activation)
+    step = 1e-4
+    lengths = [math.log(kernel_map(activation, input_variance=math.exp(s)).scale) for s in (-step, step)]
+    return max(abs(kernel.slope_at_one - 1), kernel.at_zero, (lengths[1] - lengths[0]) / step - 1)
+
+
+def test_critical_gains_are_those_of_the_textbook() -> None:
+    assert critical_gain(nn.ReLU()) == pytest.approx(math.sqrt(2), abs=1e-3)
+    assert critical_gain(nn.Tanh()) == 1
+    assert critical_gain(nn.Sigmoid()) == pytest.approx(1 / 0.54164, rel=1e-3)
+    assert critical_gain(nn.SELU()) == pytest.approx(1, rel=1e-3)
+
+
+def test_softening_refuses_what_is_not_there_and_changes_nothing() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Tanh())
+    with pytest.raises(ValueError, match=r"no activation module prints as 'GELU\(\)'.*ReLU\(\), Tanh\(\)"):
+        soften_activations_(model, {"ReLU()": 0.5, "GELU()": 0.5})
+    assert isinstance(model[1], nn.ReLU)
+    assert soften_activations_(model, {"ReLU()": 0.25}) == ["1"]
+    assert model[1].negative_slope == 0.75
+    assert isinstance(model[2], nn.Tanh)
+
+
+SICK: dict[str, Any] = {
+    "ReLU": {"depth": 40, "init": "torch"},
+    "small": {"depth": 12, "init": "he", "weight_gain": 0.1},
+    "batch norm": {"depth": 40, "norm": "batch"},
+    "residual": {"depth": 40, "residual": True},
+}
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_the_code_of_a_prescription_is_the_change_to_the_last_bit(name: str) -> None:
+    model = MLP(width=16, out_features=4, generator=seeded(), **SICK[name])
+    plan = prescribe(orthoscope.diagnose(model, BATCH))
+    assert plan.steps and plan.steps[0].applies
+    for step in plan.applicable:
+        applied, pasted = copy.deepcopy(model), copy.deepcopy(model)
+        try:
+            step.apply_(applied, BATCH)
+        except ValueError:
+            continue
+        exec(step.code, {"torch": torch, "orthoscope": orthoscope, "model": pasted, "batch": BATCH})
+        assert torch.equal(applied(BATCH), pasted(BATCH)), step.name
+        assert repr(applied) == repr(pasted)
+        assert not torch.equal(applied(BATCH), model(BATCH)), f"{step.name} changes nothing"
+
+
+def test_predictions_of_theory_are_what_is_measured_afterwards() -> None:
+    model = MLP(width=128, depth=20, activation="tanh", init="xavier", weight_gain=4.0, generator=seeded())
+    batch = torch.randn(64, 128, generator=seeded(1))
+    plan = prescribe(orthoscope.diagnose(model, batch))
+    checked = 0
+    for step in plan.applicable:
+        if math.isnan(step.predicted.gap) or math.isnan(step.predicted.slope) or "branches" in step.name:
+            continue
+        changed = copy.deepcopy(model)
+        step.apply_(changed, batch)
+        found = orthoscope.diagnose(changed, batch)
+        assert found.gap == pytest.approx(step.predicted.gap, abs=0.05)
+        assert found.slope == pytest.approx(step.predicted.slope, abs=0.01)
+        checked += 1
+    assert checked == 2
+
+
+def test_a_network_that_theory_does_not_cover_has_its_effects_not_predicted() -> None:
+    model = nn.Sequential(*(layer for _ in range(30) for layer in (nn.Linear(16, 16), nn.Sigmoid())))
+    plan = prescribe(orthoscope.diagnose(model, BATCH))
+    assert plan.applicable
+    assert all("not predicted" in step.predicted.reason for step in plan.applicable)
+
+
+def test_trained_weights_get_advice_only_unless_new_ones_are_allowed() -> None:
+    model = MLP(depth=60, width=16, generator=seeded())
+    diagnosis = orthoscope.diagnose(model, BATCH)
+    assert prescribe(diagnosis).applicable
+    told = prescribe(diagnosis, trained=True)
+    assert told.steps and not told.applicable and "left alone" in told.refusal
+    assert prescribe(diagnosis, trained=True, reinitialise=True).applicable
+    with torch.no_grad():
+        model.head.weight *= 1.5  # type: ignore[union-attr, operator]
+    seen = orthoscope.diagnose(model, BATCH)
+    assert not prescribe(seen).applicable
+    assert prescribe(seen, trained=False).applicable
