@@ -117,6 +117,6 @@ def _view(view: Representation | None) -> Mapping[str, float | None] | None:
     return None if view is None else {name: finite(value) for name, value in vars(view).items()}
 
 
-def finite(value: float | None) -> float | None:
+def finite(value: int | float | None) -> int | float | None:
     """The number, or null where it is undefined or infinite."""
     return value if value is not None and math.isfinite(value) else None
