@@ -87,6 +87,11 @@ def residual_page(names: dict[str, Any]) -> None:
     assert names["scores"].step_cosine.shape == (2,)
 
 
+def fixing_page(names: dict[str, Any]) -> None:
+    assert names["comparison"].improved
+    assert names["fixed"].steps
+
+
 def watch_page(names: dict[str, Any]) -> None:
     assert [record.step for record in names["watched"].history] == [0, 10, 20]
     assert names["watched"].stopped == ""
@@ -105,6 +110,7 @@ OUTCOMES: dict[str, Callable[[dict[str, Any]], None]] = {
     "weights.md": weights_page,
     "gradients.md": gradients_page,
     "residual.md": residual_page,
+    "fixing.md": fixing_page,
     "watch.md": watch_page,
 }
 

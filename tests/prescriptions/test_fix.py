@@ -22,7 +22,7 @@ HEALTHY, AT_RISK, SICK = Verdict.HEALTHY, Verdict.AT_RISK, Verdict.SICK
 
 
 def sick(**arguments: object) -> MLP:
-    options = {"depth": 30, "width": 16, "init": "torch", "out_features": 10, **arguments}
+    options = {"depth": 20, "width": 16, "init": "torch", "out_features": 10, **arguments}
     return MLP(**options, generator=torch.Generator().manual_seed(0))  # type: ignore[arg-type]
 
 
@@ -33,7 +33,11 @@ def plane(forward: tuple[Verdict, float], backward: tuple[Verdict, float]) -> Ax
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        (((SICK, 0.9), (HEALTHY, 1.0)), ((HEALTHY, 0.3), (HEALTHY, 3.0)), True),  # the healthy axis may move within health
+        (
+            ((SICK, 0.9), (HEALTHY, 1.0)),
+            ((HEALTHY, 0.3), (HEALTHY, 3.0)),
+            True,
+        ),  # the healthy axis may move within health
         (((SICK, 0.9), (HEALTHY, 1.0)), ((HEALTHY, 0.3), (AT_RISK, 5.0)), False),  # but not out of it
         (((SICK, 0.9), (SICK, 9.0)), ((HEALTHY, 0.3), (SICK, 9.0)), False),  # both were sick: one is not enough
         (((SICK, 0.9), (SICK, 9.0)), ((SICK, 0.8), (SICK, 8.0)), True),  # better by the numbers
@@ -63,7 +67,8 @@ def test_a_sick_network_becomes_healthy_and_the_original_keeps_every_bit(network
     assert fixed.outcome is Outcome.FIXED
     twin = sick()
     assert all(torch.equal(a, b) for a, b in zip(network.parameters(), twin.parameters(), strict=True))
-    assert repr(network) == repr(twin) and not torch.equal(fixed.model(BATCH), network(BATCH))
+    assert repr(network) == repr(twin)
+    assert not torch.equal(fixed.model(BATCH), network(BATCH))
     again = orthoscope.diagnose(fixed.model, BATCH)
     assert (again.verdict, again.gap, again.slope) == (HEALTHY, fixed.after.gap, fixed.after.slope)
 
@@ -106,7 +111,8 @@ def test_documents_follow_the_schema_and_survive_json(fixed: orthoscope.Fix) -> 
     document = fixed.document()
     assert document["schema"] == "orthoscope.fix/1"
     assert [step["outcome"] for step in document["steps"]] == ["kept"] * len(fixed.steps)
-    assert str(fixed).startswith("FIX") and "orthoscope." in str(fixed)
+    assert str(fixed).startswith("FIX")
+    assert "orthoscope." in str(fixed)
     broken = {**document, "outcome": "perhaps"}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, report.schema())
@@ -114,12 +120,15 @@ def test_documents_follow_the_schema_and_survive_json(fixed: orthoscope.Fix) -> 
 
 def test_a_comparison_lists_what_vanished_and_pairs_layers(fixed: orthoscope.Fix) -> None:
     comparison = orthoscope.compare(fixed.before, fixed.after)
-    assert comparison.improved and not orthoscope.compare(fixed.after, fixed.before).improved
-    assert {finding.check for finding in comparison.vanished} >= {"gradient decay"} and not comparison.appeared
+    assert comparison.improved
+    assert not orthoscope.compare(fixed.after, fixed.before).improved
+    assert {finding.check for finding in comparison.vanished} >= {"gradient decay"}
+    assert not comparison.appeared
     turned = orthoscope.compare(fixed.after, fixed.before)
     assert turned.appeared == comparison.vanished
     row = next(row for row in comparison.document()["layers"] if row["name"] == "head")
-    assert row["before"]["gap"] == fixed.before.layers[-1].gap and row["after"]["gap"] == fixed.after.layers[-1].gap
+    assert row["before"]["gap"] == fixed.before.layers[-1].gap
+    assert row["after"]["gap"] == fixed.after.layers[-1].gap
     assert comparison.markdown().startswith("**Orthoscope: SICK → HEALTHY**")
     assert f"| orthogonality gap | {fixed.before.gap:.3f} |" in comparison.markdown()
     assert "COMPARED" in str(comparison)
@@ -129,13 +138,15 @@ def test_a_comparison_lists_what_vanished_and_pairs_layers(fixed: orthoscope.Fix
 
 def test_names_in_markdown_cannot_break_the_table() -> None:
     diagnosis = orthoscope.diagnose(sick(), BATCH, name="<b>|evil|</b>\n# title")
-    assert "\\<b\\>\\|evil\\|\\</b\\> # title" in orthoscope.compare(diagnosis, diagnosis).markdown()
+    assert r"\<b\>\|evil\|\</b\> # title" in orthoscope.compare(diagnosis, diagnosis).markdown()
 
 
 def test_a_healthy_network_is_left_alone() -> None:
     model = sick(depth=3, init="he", width=32)
     found = orthoscope.fix(model, torch.randn(32, 32, generator=torch.Generator().manual_seed(1)))
-    assert found.outcome is Outcome.HEALTHY and found.steps == () and "healthy" in found.sentence
+    assert found.outcome is Outcome.HEALTHY
+    assert found.steps == ()
+    assert "healthy" in found.sentence
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), found.model.parameters(), strict=True))
 
 
@@ -146,7 +157,7 @@ def test_trained_weights_are_left_alone_until_new_ones_are_allowed() -> None:
 
 
 def test_too_small_a_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match="batch of 4 is too small .* give at least 8"):
+    with pytest.raises(ValueError, match=r"batch of 4 is too small .* give at least 8"):
         orthoscope.fix(sick(), BATCH[:4])
 
 

@@ -73,9 +73,7 @@ def test_norms_are_put_before_hidden_layers_that_have_none() -> None:
     hidden = copy.deepcopy(model)
     assert insert_norms_(model, BATCH.double()) == ["2", "6"]
     state = hidden[1](hidden[0](BATCH.double()))
-    torch.testing.assert_close(
-        model[2](state), hidden[2](nn.functional.layer_norm(state, (8,))), rtol=1e-9, atol=1e-9
-    )
+    torch.testing.assert_close(model[2](state), hidden[2](nn.functional.layer_norm(state, (8,))), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +124,8 @@ SICK: dict[str, Any] = {
 def test_the_code_of_a_prescription_is_the_change_to_the_last_bit(name: str) -> None:
     model = MLP(width=16, out_features=4, generator=seeded(), **SICK[name])
     plan = prescribe(orthoscope.diagnose(model, BATCH))
-    assert plan.steps and plan.steps[0].applies
+    assert plan.steps
+    assert plan.steps[0].applies
     for step in plan.applicable:
         applied, pasted = copy.deepcopy(model), copy.deepcopy(model)
         try:
@@ -168,7 +167,9 @@ def test_trained_weights_get_advice_only_unless_new_ones_are_allowed() -> None:
     diagnosis = orthoscope.diagnose(model, BATCH)
     assert prescribe(diagnosis).applicable
     told = prescribe(diagnosis, trained=True)
-    assert told.steps and not told.applicable and "left alone" in told.refusal
+    assert told.steps
+    assert not told.applicable
+    assert "left alone" in told.refusal
     assert prescribe(diagnosis, trained=True, reinitialise=True).applicable
     with torch.no_grad():
         model.head.weight *= 1.5  # type: ignore[union-attr, operator]

@@ -41,7 +41,7 @@ class Axes:
     def badness(self) -> tuple[float, ...]:
         """Smaller is better; the verdict counts first."""
         severities = self.forward.severity.rank + self.backward.severity.rank
-        return self.verdict.rank, severities, self.forward.number + self.backward.number / COMFORT
+        return float(self.verdict.rank), float(severities), self.forward.number + self.backward.number / COMFORT
 
 
 def axes(diagnosis: Diagnosis) -> Axes:

@@ -80,7 +80,7 @@ class Comparison(Viewed):
             ("orthogonality gap", old.gap, new.gap, "0 orthogonal, 1 one direction"),
             ("gradient slope", old.slope, new.slope, "log-gradient per weight layer toward the input"),
             ("gradient growth", grown, grows, "e-folds from output to input"),
-            ("parameters", old.recording.parameters, new.recording.parameters, "numbers"),
+            ("parameters", float(old.recording.parameters), float(new.recording.parameters), "numbers"),
         ]
 
 

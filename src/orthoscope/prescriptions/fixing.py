@@ -54,6 +54,7 @@ def fix(
     batch of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused by a ValueError.
     """
     before = diagnose(model, batch, loss, name=name, max_samples=max_samples, seed=seed)
+    _refuse_unjudgeable(before)
     plan = prescribe(before, trained=trained, reinitialise=reinitialise)
     return fix_by_plan(plan, model, batch, loss, steps=steps, max_samples=max_samples, seed=seed)
 

@@ -1,12 +1,19 @@
 """What theory expects of a change, where it covers the network."""
 
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.diagnosis.evidence import fitted_slope
 from orthoscope.diagnosis.expectations import Expectation, expected_numbers
 from orthoscope.prescriptions.prescription import Effect
+
+
+def foreseen(diagnosis: Diagnosis, **changed: Any) -> Callable[[], Effect]:
+    """The effect of other arguments, worked out once, when it is first asked for."""
+    return cache(lambda: predicted_effect(diagnosis, **changed))
 
 
 def predicted_effect(diagnosis: Diagnosis, **changed: Any) -> Effect:

@@ -60,11 +60,16 @@ class Prescription:
     changes: tuple[Change, ...] = ()
     advice: str = ""  # code of what cannot be applied to a model
     architecture: bool = False  # whether modules are replaced or added, not only numbers changed
-    predicted: Effect = NOT_PREDICTED
+    foresee: Callable[[], Effect] = lambda: NOT_PREDICTED  # theory takes its time: asked for when it is looked at
     # After a trial:
     measured: Effect | None = None
     verdict: Verdict | None = None
     outcome: str = field(default="not tried")  # kept; or why not
+
+    @property
+    def predicted(self) -> Effect:
+        """What theory expects of it, or why theory expects nothing."""
+        return self.foresee()
 
     @property
     def code(self) -> str:

@@ -15,7 +15,7 @@ from orthoscope.init import initialise_, iterative_, lsuv_
 from orthoscope.prescriptions.branches import scale_branches_
 from orthoscope.prescriptions.gains import critical_gain, rounded
 from orthoscope.prescriptions.normalisation import insert_norms_
-from orthoscope.prescriptions.predicted import predicted_effect
+from orthoscope.prescriptions.predicted import foreseen
 from orthoscope.prescriptions.prescription import Change, Prescription
 from orthoscope.prescriptions.softening import kernel_of, soften_activations_, softened, strength_for
 
@@ -34,7 +34,7 @@ def orthogonal_weights(diagnosis: Diagnosis) -> Prescription | None:
         "orthogonal weights",
         f"every layer then keeps lengths and angles but for its activation; {gain:g} is the critical gain {of}",
         (_initialise(_orthogonal_scheme(diagnosis), gain),),
-        predicted=predicted_effect(diagnosis, init="orthogonal", weight_gain=gain, bias_std=0.0),
+        foresee=foreseen(diagnosis, init="orthogonal", weight_gain=gain, bias_std=0.0),
     )
 
 
@@ -46,7 +46,7 @@ def xavier_weights(diagnosis: Diagnosis) -> Prescription | None:
         "Xavier weights",
         "weights of variance 2/(fan in + fan out) keep signals and gradients of about one size",
         (_initialise("xavier", 1.0),),
-        predicted=predicted_effect(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0),
+        foresee=foreseen(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0),
     )
 
 
@@ -58,7 +58,7 @@ def weaker_branches(diagnosis: Diagnosis) -> Prescription | None:
         "weaker residual branches",
         "branches add up with depth: divided by the root of their number, their sum is of the size of one",
         (Change(scale_branches_, f"{_HERE}.scale_branches_", batch=True),),
-        predicted=predicted_effect(diagnosis, **changed),
+        foresee=foreseen(diagnosis, **changed),
     )
 
 
@@ -73,7 +73,7 @@ def weaker_branches_anew(diagnosis: Diagnosis) -> Prescription | None:
         "Xavier weights and weaker residual branches",
         f"{weights.why}; {branches.why}",
         (*weights.changes, *branches.changes),
-        predicted=predicted_effect(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0, **changed),
+        foresee=foreseen(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0, **changed),
     )
 
 
@@ -120,9 +120,7 @@ def milder_activations(diagnosis: Diagnosis) -> Prescription | None:
             _initialise(_orthogonal_scheme(diagnosis), gain),
         ),
         architecture=True,
-        predicted=predicted_effect(
-            diagnosis, activation=milder, gain=1.0, init="orthogonal", weight_gain=gain, bias_std=0.0
-        ),
+        foresee=foreseen(diagnosis, activation=milder, gain=1.0, init="orthogonal", weight_gain=gain, bias_std=0.0),
     )
 
 
