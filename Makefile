@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual calibrate results-page viewer browser clean
+.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual bench-watch calibrate results-page reference-pages docs viewer browser clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -48,6 +48,16 @@ calibrate: .venv/demo.stamp  ## train 457 networks, fit the limits of the verdic
 	$(WRITE_CALIBRATION) calibration results
 	$(BIN)/orthoscope reproduce calibration/verdict calibration/cure
 
+bench-watch: .venv/test.stamp  ## what watching a training costs; writes docs/watch_benchmark.md, five minutes
+	$(BIN)/python benchmarks/watch.py
+
+reference-pages: .venv/demo.stamp  ## docs/metrics.md, docs/theorems.md and docs/errata.md from the source
+	$(BIN)/python docs/reference_pages.py
+
+docs: .venv/test.stamp  ## the documentation as a site in build/site, readable from files
+	$(PIP) --editable '.[docs]'
+	$(BIN)/mkdocs build --strict
+
 results-page: .venv/demo.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
 	$(BIN)/orthoscope reproduce --page docs/results.md
 
@@ -72,5 +82,5 @@ clean:
 # torchvision is here because timm imports it; the constraint keeps it from replacing torch.
 .venv/test.stamp: .venv/demo.stamp
 	$(PIP) torchvision
-	$(PIP) --editable '.[dev,zoo]'
+	$(PIP) --editable '.[dev,zoo,lightning]'
 	@touch $@

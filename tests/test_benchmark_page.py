@@ -16,6 +16,7 @@ PAGES = {
     "gradients": {"bfloat16_products", "steps", "methods", "polar", "training"},
     "chains": {"figures", "growth"},
     "residual": {"blocks", "large", "twins"},
+    "watch": {"idle", "looks", "every"},
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orthoscope import (
+        callbacks,
         chains,
         data,
         diagnosis,
@@ -83,6 +84,7 @@ __all__ = [
     "Verdict",
     "Watch",
     "align",
+    "callbacks",
     "chains",
     "compare",
     "confirm",

@@ -17,7 +17,7 @@ ROWS = [
     {"cli"},
     {"papers"},
     {"sweep"},
-    {"prescriptions"},
+    {"prescriptions", "callbacks"},
     {"diagnosis"},
     {"report", "training"},
     {"models"},

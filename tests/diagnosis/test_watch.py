@@ -1,6 +1,7 @@
 """Watching a training loop: right numbers, the same training to the last bit, no hook left behind."""
 
 import copy
+import functools
 import json
 import math
 import os
@@ -18,6 +19,8 @@ from orthoscope.diagnosis.update_row import UpdateRow
 from orthoscope.layers import orthogonal
 from orthoscope.linalg import weight_matrix
 from orthoscope.optim import MatrixView, Muon, muon_parameter_groups
+
+watch = functools.partial(orthoscope.watch, updates=True, profile=False)
 
 
 class Network(nn.Module):
@@ -79,7 +82,7 @@ def test_training_is_the_same_to_the_last_bit(name: str, named: bool) -> None:
     plain, watched = Network(), Network()
     optimizer, other = OPTIMIZERS[name](plain), OPTIMIZERS[name](watched)
     expected, drawn_next = loop(plain, optimizer, 7), torch.randn(3)
-    with orthoscope.watch(watched, other if named else None, every=3) as w:
+    with watch(watched, other if named else None, every=3) as w:
         measured = loop(watched, other, 7)
     assert torch.equal(torch.randn(3), drawn_next)
     assert measured == expected
@@ -94,7 +97,7 @@ def test_training_is_the_same_to_the_last_bit(name: str, named: bool) -> None:
 def test_rows_are_the_metrics_of_the_step_that_was_taken() -> None:
     model = Network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with orthoscope.watch(model, every=4) as w:
+    with watch(model, every=4) as w:
         loop(model, optimizer, 4)
         before = copy.deepcopy(model)
         loop(model, optimizer, 1)
@@ -133,7 +136,7 @@ def test_rows_are_the_metrics_of_the_step_that_was_taken() -> None:
 
 def test_every_matrix_is_there_once_and_in_its_own_shape() -> None:
     model = Network()
-    with orthoscope.watch(model) as w:
+    with watch(model) as w:
         loop(model, torch.optim.SGD(model.parameters(), 0.1), 1)
     assert {row.weight: row.shape for row in w.rows} == {
         "first.weight": (6, 18),
@@ -148,7 +151,7 @@ def test_every_matrix_is_there_once_and_in_its_own_shape() -> None:
 
 def test_depthwise_filters_are_compared_with_one_another() -> None:
     model = nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.Flatten())
-    with orthoscope.watch(model) as w:
+    with watch(model) as w:
         model(torch.randn(2, 4, 5, 5)).square().sum().backward()
         torch.optim.SGD(model.parameters(), 0.1).step()
     assert [row.shape for row in w.rows] == [(4, 9)]
@@ -160,7 +163,7 @@ def test_several_optimizers_are_watched_each_on_its_own_count(named: bool) -> No
     model = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
     one, two = torch.optim.SGD(model[0].parameters(), 0.1), torch.optim.Adam(model[1].parameters(), 0.1)
     stranger = torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1)
-    with orthoscope.watch(model, [one, two] if named else None, every=2) as w:
+    with watch(model, [one, two] if named else None, every=2) as w:
         for step in range(4):
             model(torch.randn(6, 5)).square().sum().backward()
             one.step()
@@ -189,7 +192,7 @@ class Twice(torch.optim.Optimizer):
 def test_of_nested_optimizers_the_outermost_is_recorded() -> None:
     model = nn.Linear(5, 4)
     optimizer = Twice(torch.optim.SGD(model.parameters(), 0.1))
-    with orthoscope.watch(model, every=1) as w:
+    with watch(model, every=1) as w:
         model(torch.randn(6, 5)).square().sum().backward()
         optimizer.step()
     assert [row.optimizer for row in w.rows] == ["Twice"]
@@ -206,7 +209,7 @@ def test_closures_are_measured_with_the_gradient_they_made() -> None:
         loss.backward()
         return loss
 
-    with orthoscope.watch(model) as w:
+    with watch(model) as w:
         optimizer.step(closure)
     assert w.rows[0].update_norm == pytest.approx(0.1 * w.rows[0].gradient_norm, rel=1e-5)
 
@@ -219,7 +222,7 @@ def test_an_exception_in_the_loop_or_in_a_step_leaves_no_hook_and_no_copy(named:
     def broken() -> float:
         raise ArithmeticError("the loss is nan")
 
-    w = orthoscope.watch(model, [optimizer, other] if named else None, every=1)
+    w = watch(model, [optimizer, other] if named else None, every=1)
 
     def training() -> None:
         with w:
@@ -236,7 +239,7 @@ def test_an_exception_in_the_loop_or_in_a_step_leaves_no_hook_and_no_copy(named:
     assert [row.step for row in w.rows] == [1, 1]
     assert not optimizer._optimizer_step_pre_hooks
     assert not optimizer._optimizer_step_post_hooks
-    assert not w._began
+    assert not w._updates._began
     optimizer.step()
     assert len(w.rows) == 2
 
@@ -245,7 +248,7 @@ def test_other_steps_touch_no_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     model = nn.Linear(5, 4)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     model(torch.ones(6, 5)).square().sum().backward()
-    with orthoscope.watch(model, every=10**6) as w:
+    with watch(model, every=10**6) as w:
         optimizer.step()
         monkeypatch.setattr(nn.Module, "named_parameters", lambda *_: pytest.fail("looked at parameters"))
         monkeypatch.setattr(Tensor, "clone", lambda *_: pytest.fail("copied a tensor"))
@@ -257,7 +260,7 @@ def test_other_steps_touch_no_weight(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_that_are_not_finite_are_recorded_as_undefined_and_training_goes_on() -> None:
     model = nn.Linear(5, 4)
     optimizer = torch.optim.SGD(model.parameters(), 1e38)
-    with orthoscope.watch(model, every=1) as w:
+    with watch(model, every=1) as w:
         for _ in range(3):
             model(torch.ones(6, 5)).square().sum().backward()
             optimizer.step()
@@ -270,7 +273,7 @@ def test_weights_that_are_not_finite_are_recorded_as_undefined_and_training_goes
 def test_a_first_update_of_zero_weights_has_infinite_relative_size_and_no_angle() -> None:
     model = nn.Linear(5, 4)
     nn.init.zeros_(model.weight)
-    with orthoscope.watch(model) as w:
+    with watch(model) as w:
         model(torch.randn(6, 5)).sum().backward()
         torch.optim.SGD(model.parameters(), 0.1).step()
     assert w.rows[0].relative_size == math.inf
@@ -283,7 +286,7 @@ def test_what_is_skipped_is_named_with_the_reason() -> None:
     model = nn.ModuleDict({"table": nn.Embedding(40, 3), "held": held, "free": nn.Linear(3, 3)})
     model.register_parameter("place", nn.Parameter(torch.randn(1, 2, 3)))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with orthoscope.watch(model, largest=30) as w:
+    with watch(model, largest=30) as w:
         hidden = model["table"](torch.arange(2)) + model.get_parameter("place")
         model["free"](model["held"](hidden)).square().sum().backward()
         optimizer.step()
@@ -308,7 +311,7 @@ def test_the_rows_that_are_counted_are_those_of_the_matrices() -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    with orthoscope.watch(model, largest=30) as w:
+    with watch(model, largest=30) as w:
         optimizer.step()
     assert w.skipped == {
         "up.weight": "50 rows: more than largest=30",
@@ -327,7 +330,7 @@ def test_muon_says_which_matrices_its_parameters_hold() -> None:
     optimizer = Muon(muon_parameter_groups(model, views=views))
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
-    with orthoscope.watch(model) as w:
+    with watch(model) as w:
         optimizer.step()
     assert {row.weight: row.shape for row in w.rows} == {
         **{f"query_key_value.weight[{part}]": (4, 4) for part in range(3)},
@@ -340,7 +343,7 @@ def test_muon_says_which_matrices_its_parameters_hold() -> None:
 
 def test_sparse_gradients_have_a_norm() -> None:
     model = nn.Embedding(20, 4, sparse=True)
-    with orthoscope.watch(model) as w:
+    with watch(model) as w:
         model(torch.tensor([1, 1, 3])).sum().backward()
         torch.optim.SGD(model.parameters(), 0.1).step()
     assert w.rows[0].gradient_norm == pytest.approx(math.sqrt(4 * (4 + 1)))
@@ -357,7 +360,7 @@ def test_sharded_parameters_are_gathered() -> None:
         weight = distribute_tensor(model.weight.detach().clone(), init_device_mesh("cpu", (1,)), [Shard(0)])
         plain.load_state_dict(model.state_dict())
         model.weight = nn.Parameter(weight)
-        with orthoscope.watch(model) as w, orthoscope.watch(plain) as v:
+        with watch(model) as w, watch(plain) as v:
             for one in (model, plain):
                 one.weight.grad = one.weight.detach() * 0.5 + 1
                 torch.optim.SGD(one.parameters(), 0.1).step()
@@ -371,7 +374,7 @@ def test_a_watch_runs_again_and_not_twice_at_once() -> None:
     model = nn.Linear(5, 4)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     model(torch.ones(6, 5)).square().sum().backward()
-    w = orthoscope.watch(model, every=2)
+    w = watch(model, every=2)
     for _ in range(3):
         with w:
             optimizer.step()
@@ -382,19 +385,18 @@ def test_a_watch_runs_again_and_not_twice_at_once() -> None:
 
 def test_the_document_is_versioned_strict_json_and_written_whole(tmp_path: Path) -> None:
     model = Network()
-    with orthoscope.watch(model, every=2) as w:
+    with watch(model, every=2) as w:
         loop(model, torch.optim.SGD(model.parameters(), 0.1), 3)
     w.save(tmp_path / "watch.json")
     assert os.listdir(tmp_path) == ["watch.json"]
     document = json.loads((tmp_path / "watch.json").read_text(encoding="utf-8"))
     assert document == json.loads(w.to_json())
-    assert list(document) == ["schema", "name", "every", "rows", "skipped", "environment"]
-    assert (document["schema"], document["name"], document["every"]) == ("orthoscope.watch/1", "Network", 2)
+    assert (document["schema"], document["name"], document["every"]) == ("orthoscope.watch/2", "Network", 2)
     assert len(document["rows"]) == len(w.rows) == 12
     assert list(document["rows"][0]) == list(UpdateRow.__dataclass_fields__)
     assert document["rows"][0]["angle_change"] == w.rows[0].angle_change
-    with pytest.raises(ValueError, match=r"the name must end in .json"):
-        w.save(tmp_path / "watch.html")
+    with pytest.raises(ValueError, match=r"the name must end in .html or .json"):
+        w.save(tmp_path / "watch.txt")
     with pytest.raises(FileNotFoundError, match=r"there is no folder"):
         w.save(tmp_path / "nowhere" / "watch.json")
 
@@ -402,7 +404,7 @@ def test_the_document_is_versioned_strict_json_and_written_whole(tmp_path: Path)
 def test_the_table_shows_the_latest_step_or_the_one_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")  # room for every column, so no line says which were left out
     model = Network()
-    w = orthoscope.watch(model, every=2)
+    w = watch(model, every=2)
     assert str(w) == "updates of Network: no step recorded\n"
     with w:
         assert repr(w) == "<Watch of Network: 0 rows of 0 matrices, running>"
@@ -421,11 +423,11 @@ def test_the_table_shows_the_latest_step_or_the_one_asked_for(monkeypatch: pytes
 def test_mistakes_are_refused_in_one_sentence() -> None:
     model = nn.Linear(5, 4)
     with pytest.raises(ValueError, match="every counts steps from 1, got 0"):
-        orthoscope.watch(model, every=0)
+        watch(model, every=0)
     with pytest.raises(Exception, match=r"pass the model|Type-check"):
-        orthoscope.watch(model.parameters())
+        watch(model.parameters())
     with pytest.raises(Exception, match=r"got Parameter|Type-check"):
-        orthoscope.watch(model, model.parameters())
+        watch(model, model.parameters())
 
 
 @pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, when it first compiles
@@ -433,7 +435,7 @@ def test_compiled_steps_are_watched_too() -> None:
     model = nn.Linear(5, 4)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     step = torch.compile(optimizer.step, backend="eager")
-    with orthoscope.watch(model, optimizer, every=2) as w:
+    with watch(model, optimizer, every=2) as w:
         for _ in range(3):
             model(torch.ones(6, 5)).square().sum().backward()
             step()

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from orthoscope.diagnosis.alignment_document import alignment_document
 from orthoscope.diagnosis.viewed import Viewed
@@ -15,7 +15,7 @@ from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, 
 from orthoscope.metrics.jacobians.decay import DepthLaw, depth_law
 from orthoscope.metrics.jacobians.medians import defined_median
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
-from orthoscope.probe.batches import Call, as_call
+from orthoscope.probe.batches import Call, as_call, first_samples
 from orthoscope.probe.names import unwrapped
 from orthoscope.probe.sharded import class_name
 
@@ -129,7 +129,9 @@ def align(
     if classes < 1:
         raise ValueError(f"classes is a number of directions: give at least 1, got {classes}")
     call = as_call(model, batch)
-    chosen = _first(call, samples)
+    if samples < 1:
+        raise ValueError(f"a Jacobian is taken at a sample: give at least 1, got {samples}")
+    chosen = first_samples(call, samples)
     shared: dict[str, Any] = {"token": token, "seed": seed, "statistics": None if running_statistics else call}
     jacobians = residual_jacobians(model, chosen, blocks, (classes + 1) if top is None else top, **shared)
     notes = []
@@ -157,19 +159,3 @@ def _whole(model: nn.Module, chosen: Call, call: Call, running_statistics: bool)
         return None
     mean, spread = dynamical_isometry(whole.singular_values)
     return Isometry(torch.tensor(defined_median(mean)), torch.tensor(defined_median(spread)))
-
-
-def _first(call: Call, samples: int) -> Call:
-    """The first samples of every tensor that counts them."""
-    if samples < 1:
-        raise ValueError(f"a Jacobian is taken at a sample: give at least 1, got {samples}")
-    count = call.samples
-
-    def cut(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return value[:samples] if value.ndim and value.shape[0] == count else value
-        if isinstance(value, dict):
-            return {key: cut(item) for key, item in value.items()}
-        return type(value)(cut(item) for item in value) if isinstance(value, (tuple, list)) else value
-
-    return Call(cut(tuple(call.args)), cut(dict(call.kwargs)))

@@ -151,6 +151,6 @@ def _weight_spectrum(weight: WeightSpectrum) -> dict[str, Any]:
     return {"out": weight.rows, "in": weight.columns, "values": list(weight.values)}
 
 
-def finite(value: float | None) -> float | None:
+def finite(value: int | float | None) -> int | float | None:
     """The number, or null where it is undefined or infinite."""
     return value if value is not None and math.isfinite(value) else None

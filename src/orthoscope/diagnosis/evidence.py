@@ -13,7 +13,7 @@ from orthoscope.probe import Layer, Recording, Representation, Status
 
 # Fewer directions than this, and a rank says nothing: two samples always span a line.
 _FEWEST_DIRECTIONS = 4
-_ENOUGH_DIRECTIONS = 21
+ENOUGH_DIRECTIONS = 21
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def rank_share(effective_rank: float, capacity: int) -> float | None:
     """
     if capacity < _FEWEST_DIRECTIONS or math.isnan(effective_rank):
         return None
-    return min(1.0, (effective_rank - 1) / (min(capacity, _ENOUGH_DIRECTIONS) - 1))
+    return min(1.0, (effective_rank - 1) / (min(capacity, ENOUGH_DIRECTIONS) - 1))
 
 
 def _token_rank_share(layer: Layer) -> float | None:

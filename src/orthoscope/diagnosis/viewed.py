@@ -28,8 +28,25 @@ class Viewed(ABC):
 
     __repr__ = __str__  # at a prompt, the table
 
+    def to_frame(self, library: str = "pandas") -> Any:
+        """A frame of "pandas" or "polars" with a row for every layer, depth, block or look; see `report.frames`."""
+        return report.frame(self.document(), library)
+
+    def plot(self) -> Any:
+        """A matplotlib `Figure` of the same numbers along the network, what theory expects dashed.
+
+        It belongs to no window and no pyplot state: `.savefig("profiles.svg")` writes it.
+        """
+        return report.figure(self.document())
+
     def _repr_html_(self) -> str:
         return report.notebook(self.document())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What notebooks show: the page, and the table where only text can be shown."""
+        bundle = {"text/plain": str(self), "text/html": self._repr_html_()}
+        wanted = {kind for kind in bundle if not include or kind in include} - set(exclude or ())
+        return {kind: content for kind, content in bundle.items() if kind in wanted}
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))

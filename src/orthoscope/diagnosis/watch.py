@@ -1,16 +1,17 @@
-"""What an optimizer does to the weights while a training loop runs, which does not notice."""
+"""A network looked at while a training loop runs, which does not notice: its layers, and what optimizers do to them."""
 
-import json
+import contextlib
 import os
+import secrets
+import time
+import warnings
 import weakref
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -18,15 +19,30 @@ from torch.optim.optimizer import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from orthoscope.diagnosis.document import environment, finite
-from orthoscope.diagnosis.update_row import UpdateRow, update_numbers
+from orthoscope.diagnosis.diagnosis import Diagnosis
+from orthoscope.diagnosis.document import environment
+from orthoscope.diagnosis.trackers import active_loggers, trackers
+from orthoscope.diagnosis.update_row import UpdateRow
+from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.watch_record import WatchRecord, checkup, own_loss, profile_scalars, update_scalars
 from orthoscope.diagnosis.watch_table import watch_table
-from orthoscope.optim.layer_views import layer_views
-from orthoscope.optim.matrix_views import MatrixView
+from orthoscope.diagnosis.watched_updates import WatchedUpdates, plain_row
+from orthoscope.findings import Verdict
+from orthoscope.probe.batches import Call, first_samples
 from orthoscope.probe.names import unwrapped
-from orthoscope.report.documents import replace
+from orthoscope.probe.recording import Loss
+from orthoscope.report.watch_log import WatchLog
+from orthoscope.report.watch_text import history_text
 
-SCHEMA = "orthoscope.watch/1"
+SCHEMA = "orthoscope.watch/2"
+
+
+class RiskWarning(UserWarning):
+    """A network in training has become worse than it was."""
+
+
+class StopTraining(Exception):  # noqa: N818 - a request, not an error
+    """Raised in a loop that is to end; the context of the watch catches it."""
 
 
 def watch(
@@ -34,129 +50,218 @@ def watch(
     optimizer: Optimizer | Iterable[Optimizer] | None = None,
     every: int = 200,
     *,
+    profile: bool = True,
+    updates: bool = False,
+    log: str | os.PathLike[str] | None = None,
+    logger: Any = "active",
+    on_risk: str | None = None,
+    loss: Loss | None = None,
+    samples: int = 64,
+    batch_statistics: bool = True,
     largest: int = 4096,
 ) -> "Watch":
-    """Record what every `every`-th optimizer step, beginning with the first, does to the matrices of `model`.
+    """Look at `model` when training starts and after every `every` steps: `with watch(model) as w:` around any loop.
 
-    `with watch(model) as w:` around any training loop; `w.rows` holds the numbers, `print(w)` a table of the latest.
-    Training is the same to the last bit, and other steps cost nothing but a count. A recorded step keeps a copy of
-    the matrices while it lasts.
+    `profile` diagnoses it on the batch of that step, at most its first `samples`, just before the loop's own forward
+    pass; `w.history` keeps the verdict and the scalars, `w.latest` the last diagnosis. `updates` records what
+    every `every`-th optimizer step, beginning with the first, does to every matrix, in `w.rows`; that takes a
+    decomposition of each, and the time of some ten steps. Training is the same to the last bit.
 
-    Without `optimizer`, every optimizer that moves parameters of the model is watched, also one made later; of
-    nested ones the outermost. Which matrices a parameter holds is said by the optimizer, if that is `Muon`, else by
-    its layer. Matrices of more than `largest` rows are skipped, because every pair of rows is compared; `w.skipped`
-    says what was skipped and why. Sharded parameters are gathered on recorded steps, so every
-    rank must watch.
+    `log` names a file that every record is appended to, one line of JSON each. At most eight scalars go to `logger`:
+    TensorBoard's writer, W&B, MLflow, trackio, a logger of Lightning, a function of scalars and step, or a list of
+    them; "active" means the runs of W&B, MLflow and trackio that are open. With `on_risk="warn"` a warning is given
+    when the verdict becomes worse than it ever was; "stop" also ends the loop when it is SICK: the `with` block is
+    left, and `w.stopped` says why.
+
+    `loss` and `batch_statistics` are those of `diagnose`; a model that is called with `labels`, as those of
+    transformers are, has a loss of its own. Without `optimizer`, every optimizer that moves parameters of the model is
+    watched, also one made later; of nested ones the outermost. Which matrices a parameter holds is said by the
+    optimizer, if that is `Muon`, else by its layer. Matrices of more than `largest` rows are skipped, because every
+    pair of rows is compared; `w.skipped` says what was skipped and why. Models that are spread over ranks are looked
+    at by all of them together, so every rank must watch; the first one writes.
     """
-    return Watch(model, optimizer, every, largest)
+    return Watch(
+        model,
+        optimizer,
+        every,
+        profile=profile,
+        updates=updates,
+        log=log,
+        logger=logger,
+        on_risk=on_risk,
+        loss=loss,
+        samples=samples,
+        batch_statistics=batch_statistics,
+        largest=largest,
+    )
 
 
-@dataclass(frozen=True)
-class _Began:
-    """A recorded step that has begun: the matrices before it, by name, and how many rows there were."""
-
-    weights: dict[str, tuple[nn.Parameter, MatrixView, Tensor]]
-    rows: int
-
-
-class Watch:
-    """Rows recorded while the context is open; see `watch`."""
+class Watch(Viewed):
+    """What was seen while the context is open; see `watch`."""
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer | Iterable[Optimizer] | None, every: int, largest: int
+        self,
+        model: nn.Module,
+        optimizer: Optimizer | Iterable[Optimizer] | None = None,
+        every: int = 200,
+        *,
+        profile: bool = True,
+        updates: bool = False,
+        log: str | os.PathLike[str] | None = None,
+        logger: Any = "active",
+        on_risk: str | None = None,
+        loss: Loss | None = None,
+        samples: int = 64,
+        batch_statistics: bool = True,
+        largest: int = 4096,
+        halt: Callable[[str], None] | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"weights are watched in an nn.Module, got {type(model).__name__}: pass the model")
         if every < 1:
             raise ValueError(f"every counts steps from 1, got {every}")
+        if samples < 1:
+            raise ValueError(f"a network is looked at on samples: give at least 1, got {samples}")
+        if on_risk not in ("warn", "stop", None):
+            raise ValueError(f'on_risk is "warn", "stop" or None, got {on_risk!r}')
+        if not (profile or updates):
+            raise ValueError("with neither profile nor updates there is nothing to watch: ask for one of them")
         self.model = unwrapped(model)
         self.every = every
-        self.largest = largest
-        self.rows: list[UpdateRow] = []
-        self.skipped: dict[str, str] = {}
+        self.step = 0  # optimizer steps taken; set it before training goes on from a checkpoint
+        self.history: list[WatchRecord] = []
+        self.latest: Diagnosis | None = None
+        self.stopped = ""  # why training was to stop
+        self.problems: list[str] = []  # looks that failed; training went on
+        self._called = model  # with the wrappers that it is called through
+        self._profile, self._loss, self._samples, self._batch_statistics = profile, loss, samples, batch_statistics
+        self._updates = WatchedUpdates(self.model, every, largest) if updates else None
         self._optimizers = _optimizers(optimizer)
+        self._leader: weakref.ref[Optimizer] | None = None  # whose steps are counted
+        self._log = None if log is None else WatchLog(log)
+        self._logger = logger
+        if logger != "active":
+            trackers(logger)  # refused now, not after hours
+        self._run = secrets.token_hex(4)
+        self._on_risk, self._halt = on_risk, halt or _raise_stop
+        self._worst = Verdict.HEALTHY
+        self._looked_at: int | None = None
+        self._looking = False
         self._handles: list[RemovableHandle] = []
-        self._taken: weakref.WeakKeyDictionary[Optimizer, int] = weakref.WeakKeyDictionary()
-        self._began: weakref.WeakKeyDictionary[Optimizer, _Began] = weakref.WeakKeyDictionary()
+
+    @property
+    def rows(self) -> list[UpdateRow]:
+        """What recorded steps did to every matrix; empty without `updates`."""
+        return [] if self._updates is None else self._updates.rows
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Parameters whose updates were not looked at, and why."""
+        return {} if self._updates is None else self._updates.skipped
 
     def __enter__(self) -> "Watch":
         if self._handles:
             raise RuntimeError("this watch is running already: leave its context first, or make another one")
-        # A compiled step calls them as they are.
-        before, after = torch.compiler.disable(self._before), torch.compiler.disable(self._after)
+        # A compiled step or model calls them as they are.
+        before, after = torch.compiler.disable(self._before_step), torch.compiler.disable(self._after_step)
         if self._optimizers is None:
             self._handles = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
         for optimizer in self._optimizers or ():
             self._handles.append(optimizer.register_step_pre_hook(before))
             self._handles.append(optimizer.register_step_post_hook(after))
+        if self._profile:
+            # First of all: FSDP gathers parameters in a hook of its own, which must not have run yet.
+            forward = torch.compiler.disable(self._before_forward)
+            self._handles.append(self._called.register_forward_pre_hook(forward, prepend=True, with_kwargs=True))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    ) -> bool:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._began.clear()
+        if self._updates is not None:
+            self._updates.forget()
+        return isinstance(error, StopTraining) and str(error) == self.stopped
 
-    def _before(self, optimizer: Optimizer, *_: Any) -> None:
-        if self._taken.get(optimizer, 0) % self.every == 0:
-            weights = {
-                name: (parameter, view, _matrices(parameter, view).clone())
-                for name, parameter, view in self._watched(optimizer)
-            }
-            self._began[optimizer] = _Began(weights, len(self.rows))
+    def _before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Look, if this is the first call with gradients since a step that asks for it."""
+        due = self.step % self.every == 0 and self.step != self._looked_at
+        if due and not self._looking and torch.is_grad_enabled():
+            self._looked_at, self._looking = self.step, True
+            try:
+                self._look(Call(args, kwargs))
+            finally:
+                self._looking = False
 
-    def _after(self, optimizer: Optimizer, *_: Any) -> None:
-        self._taken[optimizer] = self._taken.get(optimizer, 0) + 1
-        began = self._began.pop(optimizer, None)
-        if began is not None:
-            # What an optimizer inside this one has recorded is part of this step.
-            self.rows[began.rows :] = [
-                row for row in self.rows[began.rows :] if row.weight.partition("[")[0] not in began.weights
-            ]
-            for name, (parameter, view, before) in began.weights.items():
-                self._record(optimizer, name, parameter, view, before)
+    def _look(self, call: Call) -> None:
+        try:
+            loss = self._loss or (own_loss if "labels" in call.kwargs else None)
+            with _own_casts():
+                diagnosis = checkup(self._called, first_samples(call, self._samples), loss, self._batch_statistics)
+        except Exception as error:  # whatever a look runs into must not end somebody's training
+            self.problems.append(f"step {self.step}: {type(error).__name__}: {error}")
+            if len(self.problems) == 1:
+                warnings.warn(f"orthoscope could not look at {self.problems[0]}", RiskWarning, stacklevel=2)
+            return
+        self.latest = diagnosis
+        scalars = profile_scalars(diagnosis)
+        self.history.append(WatchRecord(self.step, diagnosis.verdict, diagnosis.summary, scalars, diagnosis.seconds))
+        self._tell(self.step, scalars, diagnosis=diagnosis)
+        self._weigh(diagnosis)
 
-    def _watched(self, optimizer: Optimizer) -> Iterable[tuple[str, nn.Parameter, MatrixView]]:
-        """The matrices that the optimizer moves; tied ones once, under their first name."""
+    def _tell(self, step: int, scalars: dict[str, float], **content: Any) -> None:
+        """Append to the log, and give the scalars to the loggers; on the first rank alone."""
+        if not _is_first_rank():
+            return
+        if self._log is not None:
+            diagnosis, rows = content.get("diagnosis"), content.get("rows", ())
+            self._log.append(
+                {
+                    "run": self._run,
+                    "name": type(self.model).__name__,
+                    "step": step,
+                    "time": time.time(),
+                    "scalars": scalars,
+                    "diagnosis": None if diagnosis is None else diagnosis.document(),
+                    "updates": [plain_row(row) for row in rows],
+                }
+            )
+        for send in trackers(active_loggers() if self._logger == "active" else self._logger):
+            send(scalars, step)
+
+    def _weigh(self, diagnosis: Diagnosis) -> None:
+        if self._on_risk is None or diagnosis.verdict is Verdict.HEALTHY:
+            return
+        sentence = f"after {self.step} steps the network is {diagnosis.verdict}: {diagnosis.summary}"
+        if diagnosis.verdict.rank > self._worst.rank:
+            self._worst = diagnosis.verdict
+            warnings.warn(sentence, RiskWarning, stacklevel=2)
+        if self._on_risk == "stop" and diagnosis.verdict is Verdict.SICK:
+            self.stopped = sentence
+            self._halt(sentence)
+
+    def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
+        if self._looking:
+            return
+        if (self._leader is None or self._leader() is None) and self._moves(optimizer):
+            self._leader = weakref.ref(optimizer)  # the outermost, for the hook of an inner one comes later
+        if self._updates is not None:
+            self._updates.before(optimizer)
+
+    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+        if self._looking:
+            return
+        rows = [] if self._updates is None else self._updates.after(optimizer)
+        if rows:
+            self._tell(self.step, update_scalars(rows), rows=rows)
+        if self._leader is not None and self._leader() is optimizer:
+            self.step += 1
+
+    def _moves(self, optimizer: Optimizer) -> bool:
         moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        known, chosen = layer_views(self.model), _views_of_groups(optimizer)
-        for name, parameter in self.model.named_parameters():
-            if id(parameter) not in moved or parameter.ndim < 2 or not parameter.requires_grad:
-                continue
-            view = chosen.get(id(parameter), known.get(name))
-            reason = self._reason_to_skip(name, parameter, view)
-            if reason:
-                self.skipped[name] = reason
-            else:
-                yield name, parameter, view or MatrixView()
-
-    def _reason_to_skip(self, name: str, parameter: nn.Parameter, view: MatrixView | None) -> str:
-        if "parametrizations" in name.split("."):
-            return "coordinates of a parametrized weight"
-        if not parameter.is_floating_point():
-            return f"numbers of type {parameter.dtype}"
-        if parameter.ndim > 2 and view is None:
-            return f"{parameter.ndim} dimensions, and no layer is known that multiplies by it"
-        rows = _rows(parameter, view or MatrixView())
-        if rows > self.largest:
-            return f"{rows} rows: more than largest={self.largest}"
-        return ""
-
-    @torch.no_grad()
-    def _record(
-        self, optimizer: Optimizer, name: str, parameter: nn.Parameter, view: MatrixView, before: Tensor
-    ) -> None:
-        after = _matrices(parameter, view)
-        if parameter.grad is None and torch.equal(before, after):
-            return  # not reached by this loss
-        gradient = None if parameter.grad is None else _matrices(parameter.grad, view)
-        step, who = self._taken[optimizer], type(optimizer).__name__
-        numbers = update_numbers(before, after, gradient)
-        for place, measured in enumerate(numbers):
-            weight = name if len(numbers) == 1 else f"{name}[{place}]"
-            self.rows.append(UpdateRow(step, who, weight, (after.shape[-2], after.shape[-1]), **measured))  # type: ignore[arg-type]
+        return any(id(parameter) in moved for parameter in self.model.parameters())
 
     def document(self) -> dict[str, Any]:
         """Everything as plain data, in a versioned schema: what is undefined or infinite is null."""
@@ -164,35 +269,51 @@ class Watch:
             "schema": SCHEMA,
             "name": type(self.model).__name__,
             "every": self.every,
-            "rows": [_plain(row) for row in self.rows],
+            "steps": self.step,
+            "history": [record.document() for record in self.history],
+            "latest": None if self.latest is None else self.latest.document(),
+            "rows": [plain_row(row) for row in self.rows],
             "skipped": [{"name": name, "reason": reason} for name, reason in self.skipped.items()],
+            "problems": list(self.problems),
+            "stopped": self.stopped or None,
             "environment": environment(),
         }
 
-    def to_json(self) -> str:
-        """The document as strict JSON: no nan, no infinity."""
-        return json.dumps(self.document(), allow_nan=False)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `.json`, whole or not at all."""
-        target = Path(path)
-        if target.suffix.lower() != ".json":
-            raise ValueError(f"cannot write a watch to {str(path)!r}: the name must end in .json")
-        if not target.parent.is_dir():
-            raise FileNotFoundError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}")
-        replace(target, self.to_json() + "\n")
-
     def table(self, step: int | None = None) -> str:
-        """One line a matrix, of that step or of the latest recorded, as plain text."""
-        return watch_table(self.document(), step)
+        """What was seen, a line a look; and what that step, or the latest recorded, did, a line a matrix."""
+        document = self.document()
+        parts = [history_text(document)] if self._profile and step is None else []
+        return "\n".join(parts + ([watch_table(document, step)] if self._updates is not None else []))
 
     def __str__(self) -> str:
         return self.table()
 
     def __repr__(self) -> str:
         state = "running" if self._handles else "not running"
+        looks = f"{len(self.history)} looks, " if self._profile else ""
         weights = len({row.weight for row in self.rows})
-        return f"<Watch of {type(self.model).__name__}: {len(self.rows)} rows of {weights} matrices, {state}>"
+        rows = f"{len(self.rows)} rows of {weights} matrices, " if self._updates is not None else ""
+        return f"<Watch of {type(self.model).__name__}: {looks}{rows}{state}>"
+
+
+@contextlib.contextmanager
+def _own_casts() -> Iterator[None]:
+    """Autocast keeps the weights that it has cast: those of a look belong to another graph than the loop's."""
+    kept = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(kept)
+
+
+def _raise_stop(sentence: str) -> None:
+    raise StopTraining(sentence)
+
+
+def _is_first_rank() -> bool:
+    distributed = torch.distributed
+    return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0
 
 
 def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer] | None:
@@ -203,33 +324,3 @@ def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"steps of a torch.optim.Optimizer are watched, got {type(optimizer).__name__}")
     return optimizers
-
-
-def _views_of_groups(optimizer: Optimizer) -> dict[int, MatrixView]:
-    """What the groups of `Muon` say of their parameters, by id."""
-    return {
-        id(parameter): MatrixView(*view)
-        for group in optimizer.param_groups
-        if group.get("use_muon") and group.get("views")
-        for parameter, view in zip(group["params"], group["views"], strict=True)
-    }
-
-
-def _rows(parameter: Tensor, view: MatrixView) -> int:
-    """How many rows are compared with one another; see `_matrices`."""
-    count, rows, _ = view.shape(parameter.shape)
-    return count if rows == 1 else rows
-
-
-@torch.no_grad()
-def _matrices(tensor: Tensor, view: MatrixView) -> Tensor:
-    """The matrices `(count, out, in)` of a whole tensor, gathered if it is sharded."""
-    whole: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor.detach()
-    matrices = view.matrices(whole.to_dense() if whole.is_sparse else whole)
-    # Depthwise filters are matrices of one row; together they are vectors that can be compared.
-    return matrices.flatten(0, 1)[None] if matrices.shape[1] == 1 else matrices
-
-
-def _plain(row: UpdateRow) -> dict[str, Any]:
-    plain = {name: finite(value) if isinstance(value, float) else value for name, value in asdict(row).items()}
-    return {**plain, "shape": list(row.shape), "spectrum": [finite(value) for value in row.spectrum]}

@@ -75,6 +75,24 @@ def as_call(model: nn.Module, batch: Any, with_target: bool = False) -> Call:
     )
 
 
+def first_samples(call: Call, samples: int) -> Call:
+    """The first samples of every tensor that counts them; all of them, if there are no more."""
+    count = call.samples
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return value[:samples] if value.ndim and value.shape[0] == count else value
+        if isinstance(value, Mapping):
+            return {key: cut(item) for key, item in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(cut, value))
+        return type(value)(cut(item) for item in value) if isinstance(value, (tuple, list)) else value
+
+    if count <= samples:
+        return call
+    return Call(cut(tuple(call.args)), cut(dict(call.kwargs)), cut(call.target))
+
+
 def _accepts(model: nn.Module, names: Mapping[str, Any]) -> bool:
     try:
         inspect.signature(model.forward).bind(**names)

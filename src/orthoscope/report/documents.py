@@ -14,7 +14,7 @@ SCHEMA = "orthoscope.report/2"
 
 
 def report_json(documents: list[Document]) -> str:
-    """Several diagnoses as one strict JSON text, a prediction or an alignment as it is: no nan, no infinity."""
+    """Several diagnoses as one strict JSON text, any other document as it is: no nan, no infinity."""
     content = the_single(documents) or {"schema": SCHEMA, "diagnoses": documents}
     return json.dumps(content, allow_nan=False, indent=1) + "\n"
 

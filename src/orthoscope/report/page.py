@@ -7,10 +7,11 @@ from html import escape
 from orthoscope.findings import Verdict
 from orthoscope.report.network import network
 from orthoscope.report.prediction_page import prediction_page
-from orthoscope.report.reading import Document, is_prediction, is_residual, the_single
+from orthoscope.report.reading import Document, is_prediction, is_residual, is_watch, the_single
 from orthoscope.report.residual_page import residual_page
 from orthoscope.report.tables import overview, safe
 from orthoscope.report.viewer import viewer_page
+from orthoscope.report.watch_page import watch_page
 from orthoscope.report.wording import LONGEST_TITLE, shortened
 
 _NOTEBOOK_HEIGHT = 700
@@ -19,6 +20,8 @@ _NOTEBOOK_HEIGHT = 700
 def html(documents: list[Document]) -> str:
     """A report, a prediction or an alignment of blocks as one self-contained HTML page."""
     single = the_single(documents)
+    if single is not None and is_watch(single):
+        return watch_page(single)
     if single is not None and not is_prediction(single) and not is_residual(single):
         raise ValueError(f"there is no page of a document of schema {single['schema']!r}: write .json instead")
     if single is not None:
@@ -29,7 +32,10 @@ def html(documents: list[Document]) -> str:
 
 
 def notebook(document: Document) -> str:
-    """The page in a frame of its own: neither its style nor its script can reach the notebook, nor the other way."""
+    """The page in a frame of its own: its style cannot leak into the notebook, nor the notebook's into it.
+
+    Its scripts run, but of an origin that is nobody's: they reach neither the notebook nor its cookies.
+    """
     return (
         f'<iframe srcdoc="{escape(html([document]), quote=True)}" sandbox="allow-scripts allow-downloads" '
         f'title="Orthoscope report" width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'

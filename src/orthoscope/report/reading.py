@@ -10,8 +10,9 @@ LayerRow = Mapping[str, Any]
 Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
 DIAGNOSIS, PREDICTION = "orthoscope.diagnosis/2", "orthoscope.prediction/1"
 RESIDUAL = "orthoscope.residual/1"
+WATCH = "orthoscope.watch/2"
 FIX, COMPARISON, CONFIRMATION = "orthoscope.fix/1", "orthoscope.comparison/1", "orthoscope.confirmation/1"
-_DRAWN = (DIAGNOSIS, PREDICTION, RESIDUAL, FIX, COMPARISON, CONFIRMATION)
+_DRAWN = (DIAGNOSIS, PREDICTION, RESIDUAL, FIX, COMPARISON, CONFIRMATION, WATCH)
 # What a file holds one of, in words.
 _SINGLE = {
     PREDICTION: "prediction",
@@ -19,6 +20,7 @@ _SINGLE = {
     FIX: "fix",
     COMPARISON: "comparison",
     CONFIRMATION: "confirmation",
+    WATCH: "watch",
 }
 
 
@@ -35,6 +37,11 @@ def is_prediction(document: Document) -> bool:
 def is_residual(document: Document) -> bool:
     """Whether a document is about the alignment of residual blocks alone."""
     return bool(document["schema"] == RESIDUAL)
+
+
+def is_watch(document: Document) -> bool:
+    """Whether a document is about a network in training."""
+    return bool(document["schema"] == WATCH)
 
 
 def the_single(documents: Sequence[Document]) -> Document | None:

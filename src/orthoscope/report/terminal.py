@@ -26,9 +26,11 @@ from orthoscope.report.reading import (
     first_sick,
     is_prediction,
     is_residual,
+    is_watch,
 )
 from orthoscope.report.residual_terminal import residual_terminal
 from orthoscope.report.theory import theory_words
+from orthoscope.report.watch_text import history_text
 from orthoscope.report.wording import (
     count,
     fixed,
@@ -53,6 +55,8 @@ def terminal(document: Document) -> RenderableType:
         return prediction_terminal(document)
     if is_residual(document):
         return residual_terminal(document)
+    if is_watch(document):
+        return Text(history_text(document))
     if document["schema"] in _CHANGES:
         return _CHANGES[document["schema"]](document)
     parts: list[RenderableType] = [_headline(document), *_risk(document), _facts(document)]
