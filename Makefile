@@ -63,5 +63,5 @@ clean:
 # torchvision is here because timm imports it; the constraint keeps it from replacing torch.
 .venv/test.stamp: .venv/demo.stamp
 	$(PIP) torchvision
-	$(PIP) --editable '.[dev,zoo]'
+	$(PIP) --editable '.[dev,zoo,serve]'
 	@touch $@

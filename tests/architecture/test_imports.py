@@ -16,7 +16,7 @@ ROWS = [
     {"__main__", "__init__"},
     {"cli"},
     {"papers"},
-    {"sweep"},
+    {"sweep", "live"},
     {"diagnosis"},
     {"report", "training"},
     {"models"},
