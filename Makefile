@@ -82,5 +82,5 @@ clean:
 # torchvision is here because timm imports it; the constraint keeps it from replacing torch.
 .venv/test.stamp: .venv/demo.stamp
 	$(PIP) torchvision
-	$(PIP) --editable '.[dev,zoo,lightning]'
+	$(PIP) --editable '.[dev,zoo,lightning,serve]'
 	@touch $@

@@ -16,7 +16,7 @@ ROWS = [
     {"__main__", "__init__"},
     {"cli"},
     {"papers"},
-    {"sweep"},
+    {"sweep", "live"},
     {"prescriptions", "callbacks"},
     {"diagnosis"},
     {"report", "training"},

@@ -115,10 +115,12 @@ function arrows(doc: Diagnosis, x: (v: number) => number, y: (v: number) => numb
   if (from === null) return [];
   const result: SVGElement[] = [];
   const to = predicted(doc);
+  const within = (place: Place) => y(place[1]) > TOP && y(place[1]) < BOTTOM; // else its line ends on the border
   const link = (place: Place, kind: string) =>
     s("line", { x1: x(Math.min(1, from[0])), y1: y(from[1]), x2: x(Math.min(1, place[0])), y2: y(place[1]), class: kind });
   if (to !== null) {
-    result.push(link(to, "theory-link"), s("circle", { cx: x(Math.min(1, to[0])), cy: y(to[1]), r: 8, class: "hollow", "data-theory": "" }));
+    result.push(link(to, "theory-link"));
+    if (within(to)) result.push(s("circle", { cx: x(Math.min(1, to[0])), cy: y(to[1]), r: 8, class: "hollow", "data-theory": "" }));
   }
   prescriptionsOf(doc).forEach((one, index) => {
     const effect = one.measured ?? one.predicted;

@@ -43,7 +43,7 @@ function range(doc: Diagnosis, metric: Metric): [number, number] {
   const predicted = doc.layers.map(metric.predicted);
   if (metric.logarithmic) return decades(measured, predicted);
   const least = [...measured, ...predicted].reduce((low: number, value) => Math.min(low, value ?? 0), 0);
-  return [Math.floor(2 * Math.max(-1, least)) / 2, 1];
+  return [Math.floor(2 * Math.max(-1, least) + 0.1) / 2, 1]; // a cosine that is negative by chance needs no axis of its own
 }
 
 function linesOf(doc: Diagnosis, metric: Metric): Line[] {

@@ -2,7 +2,7 @@
 import type { Diagnosis, Layer } from "./documents";
 import { h, s, section } from "./elements";
 import { type Column, columns, folds } from "./folding";
-import { firstSick, layerName, marks, METRICS, type Metric, reads, shortened } from "./reading";
+import { firstSick, layerName, marks, METRICS, type Metric, possibleRank, reads, shortened, view } from "./reading";
 import type { Selection } from "./selection";
 
 const LABELS = 76; // pixels left of the cells
@@ -139,8 +139,11 @@ type Badness = (layer: Layer) => number | null;
 
 /** From -1 (too small) over 0 (fine) to 1 (bad); null where the metric is undefined. */
 function scale(metric: Metric, layers: Layer[]): Badness {
-  if (metric.name === "rank") return (layer) => bounded(metric.measured(layer), (value) => 1 - value);
-  if (!metric.logarithmic) return (layer) => bounded(metric.measured(layer), Math.abs);
+  // By how much is left, as the rules of the verdict see it: a rank of half the possible is still healthy.
+  if (metric.name === "rank") {
+    return (layer) => bounded(view(layer, "effective_rank"), (value) => 1 - Math.log(value) / Math.log(Math.max(2, possibleRank(layer))));
+  }
+  if (!metric.logarithmic) return (layer) => bounded(metric.measured(layer), (value) => -Math.log10(Math.max(1e-3, 1 - Math.abs(value))) / 3);
   const weights = layers.filter((layer) => layer.depth !== null && layer.gradient_norm);
   const reference = metric.name === "gradient" ? (weights.at(-1)?.gradient_norm ?? 1) : 1;
   const decades = 4; // at which a scale is as bad as it gets
@@ -225,7 +228,7 @@ function legend(): HTMLElement {
     "p",
     { class: "legend" },
     h("span", {}, swatch("high", 0), "fine"),
-    h("span", {}, swatch("high", 100), "collapsed, or 10⁴ times too large"),
+    h("span", {}, swatch("high", 100), "one direction, or 10⁴ times too large"),
     h("span", {}, swatch("low", 100), "10⁴ times too small"),
     h("span", {}, swatch("undefined", 0), "undefined"),
   );

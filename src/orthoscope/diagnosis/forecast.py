@@ -110,7 +110,7 @@ def predict(
     `progress` is told the share of the layers that are done.
     """
     start = time.perf_counter()
-    arguments, depths = _arguments(target)
+    arguments, depths = mlp_arguments(target)
     network = mlp_hyperparameters(arguments)
     features = arguments["width"] if arguments["in_features"] is None else arguments["in_features"]
     inputs = gaussian_inputs(samples, features, overlap)
@@ -161,7 +161,8 @@ def _beyond(depth: int, lost: str) -> Depth:
     return Depth(depth, Expected(*[math.nan] * 6), math.nan, math.nan, (finding,))
 
 
-def _arguments(target: str) -> tuple[dict[str, Any], range]:
+def mlp_arguments(target: str) -> tuple[dict[str, Any], range]:
+    """All arguments of `mlp(...)` as text, and the depths asked for; anything else is refused."""
     name, given = parse_call(target)
     if name in BUILTIN and name != "mlp":
         raise NoTheory(f"no prediction for {name}: theory covers mlp(...); diagnose {target!r} measures it")

@@ -11,7 +11,7 @@ from orthoscope.theory.network.hyperparameters import (
 )
 from orthoscope.theory.network.layers import Layer
 from orthoscope.theory.network.long_run import long_run
-from orthoscope.theory.network.propagation import Propagation, propagate
+from orthoscope.theory.network.propagation import Propagation, propagate, propagated_layers
 from orthoscope.theory.network.signals import Signal
 from orthoscope.theory.network.spectrum import (
     effective_rank,
@@ -36,6 +36,7 @@ __all__ = [
     "isometry_gap_of_overlaps",
     "long_run",
     "propagate",
+    "propagated_layers",
     "sources_of",
     "spread_law",
     "typical_spectrum",

@@ -1,6 +1,6 @@
 """Signals and gradients through a wide random network, layer by layer, without building it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -57,11 +57,14 @@ class Propagation:
         return to_linear, to_input, log_squares
 
 
-@source(
+_RECURSIONS = source(
     "schoenholz2017",
     "forward and backward recursions of variances and overlaps, with the spread of a finite width added",
     assumes="wide layers of independent weights; gradients independent of activations; exchangeable samples",
 )
+
+
+@_RECURSIONS
 def propagate(
     network: Hyperparameters, inputs: Inputs, depth: int, progress: Callable[[int], None] | None = None
 ) -> Propagation:
@@ -69,22 +72,32 @@ def propagate(
 
     `progress` is told how many layers are done.
     """
+    layers: list[Layer] = []
+    for part in propagated_layers(network, inputs, depth):
+        layers.append(part)
+        if progress is not None:
+            progress(len(layers))
+    try:
+        head = None if network.last is None else _head(network, network.last, layers[-1].output)
+    except LostSignal as reason:
+        raise LostSignal(f"{reason} at the head", depth) from reason
+    return Propagation(network, inputs, tuple(layers), head)
+
+
+@_RECURSIONS
+def propagated_layers(network: Hyperparameters, inputs: Inputs, depth: int) -> Iterator[Layer]:
+    """The layers that a batch goes through, one at a time, for those who cannot wait for the last."""
     if depth < 1:
         raise ValueError(f"depth is {depth}, but must be at least 1")
     require_stable(network, inputs.samples, depth)
     signal = Signal(inputs.mean_square, inputs.overlap, inputs.overlap_variance, inputs.difference_variance)
-    layers: list[Layer] = []
-    try:
-        for index in range(depth):
-            layers.append(layer(network, signal, index=index, samples=inputs.samples))
-            signal = layers[-1].output
-            if progress is not None:
-                progress(index + 1)
-        head = None if network.last is None else _head(network, network.last, signal)
-    except LostSignal as reason:
-        place = f"layer {len(layers) + 1}" if len(layers) < depth else "the head"
-        raise LostSignal(f"{reason} at {place}", len(layers)) from reason
-    return Propagation(network, inputs, tuple(layers), head)
+    for index in range(depth):
+        try:
+            part = layer(network, signal, index=index, samples=inputs.samples)
+        except LostSignal as reason:
+            raise LostSignal(f"{reason} at layer {index + 1}", index) from reason
+        signal = part.output
+        yield part
 
 
 def _mixed_back(layers: tuple[Layer, ...]) -> list[float]:

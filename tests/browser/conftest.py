@@ -1,0 +1,11 @@
+from collections.abc import Iterator
+
+import pytest
+
+from browser.chromium import Browser, chromium
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as running:
+        yield running

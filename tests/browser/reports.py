@@ -1,0 +1,28 @@
+"""Real documents to look at."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from orthoscope.diagnosis import diagnose
+from orthoscope.diagnosis.specimens import Specimen
+
+Document = dict[str, Any]
+
+
+def fifty_layers() -> Document:
+    return Specimen("mlp(depth=50)").diagnose().document()
+
+
+def thousand_layers() -> Document:
+    """A thousand weight layers and as many activations, all measured; numbers of theory are filled in, for their size."""
+    generator = torch.Generator().manual_seed(0)
+    model = nn.Sequential(*[part for _ in range(1000) for part in (nn.Linear(16, 16, bias=False), nn.Tanh())])
+    for layer in model[::2]:
+        nn.init.normal_(layer.weight, std=0.3, generator=generator)
+    document = diagnose(model, torch.randn(16, 16, generator=generator), name="a thousand layers").document()
+    expected = ("rms", "overlap", "gap", "effective_rank", "isometry_gap", "gradient_norm")
+    for place, layer in enumerate(document["layers"]):
+        layer["predicted"] = dict.fromkeys(expected, 1 / (place + 3))
+    return document

@@ -1,0 +1,61 @@
+// A training that is watched: its scalars over steps as they are logged, and the latest diagnosis below.
+import { chart, decades, type Point } from "./chart";
+import type { Diagnosis } from "./documents";
+import { h, icon, section } from "./elements";
+import { look, number, printable } from "./reading";
+
+interface Record {
+  step: number;
+  name: string;
+  scalars: { [name: string]: number };
+  verdict: string | null;
+  summary: string | null;
+}
+
+export function following(file: string, on: (kind: string, act: (content: any) => void) => void, show: (doc: Diagnosis) => void): HTMLElement {
+  let records: Record[] = [];
+  const status = h("p", { class: "status", role: "status" }, `waiting for ${printable(file)}`);
+  const figures = h("div", { class: "profiles", id: "scalars" });
+  const draw = () => {
+    const last = records.at(-1);
+    if (!last) return;
+    status.replaceChildren(
+      ...(last.verdict ? [h("span", { class: "verdict" }, icon(look(last.verdict)), last.verdict)] : []),
+      ` step ${last.step} of ${printable(last.name || file)}${last.summary ? `: ${printable(last.summary)}` : ""}`,
+    );
+    const names = [...new Set(records.flatMap((record) => Object.keys(record.scalars)))];
+    figures.replaceChildren(...names.map((name) => scalar(name, records)));
+  };
+  on("history", (news: { records: Record[]; diagnosis: Diagnosis | null }) => {
+    records = news.records;
+    draw();
+    if (news.diagnosis) show(news.diagnosis);
+  });
+  on("record", (news: Record & { diagnosis: Diagnosis | null }) => {
+    records.push(news);
+    draw();
+    if (news.diagnosis) show(news.diagnosis);
+  });
+  return section(`Following ${printable(file)}`, "following", status, figures);
+}
+
+function scalar(name: string, records: Record[]): HTMLElement {
+  const points = records.filter((record) => name in record.scalars).map((record): Point => [record.step, record.scalars[name]]);
+  const values = points.map((p) => p[1]!);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const logarithmic = low > 0 && high / low > 100;
+  const room = (high - low) * 0.05 || Math.abs(high) * 0.1 || 1;
+  const steps = points.map((p) => p[0]);
+  const { svg } = chart({
+    width: 330,
+    height: 150,
+    x: [Math.min(...steps), Math.max(Math.min(...steps) + 1, ...steps)],
+    y: logarithmic ? decades(values) : [low - room, high + room],
+    logarithmic,
+    lines: [{ points, look: "line-strong", name }],
+    title: name,
+  });
+  svg.setAttribute("data-scalar", name);
+  svg.setAttribute("data-points", String(points.length));
+  return h("figure", { class: "profile" }, h("figcaption", {}, `${printable(name.replace(/^orthoscope\//, ""))}: ${number(values.at(-1))}`), svg);
+}
