@@ -47,9 +47,7 @@ def document(rows: Sequence[Signs], meta: dict[str, Any]) -> dict[str, Any]:
         "lapse": found.lapse,
         "laws": {name: asdict(law) for name, law in found.laws.items()},
         "held_out": {name: one._asdict() for name, one in scores(rows).items()},
-        "reliability": [
-            {"risk": risk, "share": share, "networks": count} for risk, share, count in reliability(held)
-        ],
+        "reliability": [{"risk": risk, "share": share, "networks": count} for risk, share, count in reliability(held)],
         "provenance": {key: meta[key] for key in ("commit", "versions", "table_sha256")},
         "reference_cloud": [
             {"gap": round(row.gap, 4), "slope": round(row.slope, 4), "trained": bool(row.trains), "family": row.family}
