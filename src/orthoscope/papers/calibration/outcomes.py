@@ -47,14 +47,14 @@ def run(config: Config) -> list[Row]:
         network, task = grid()[number].network, grid()[number].task
         reference = reference_loss(network.kind, network.width, task, config.steps)
         for seed in config.seeds if number % REPEATED == 0 else config.seeds[:1]:
-            ends = losses(
+            low, middle, high = losses(
                 lambda seed=seed, network=network, task=task: made(network, task, seed),  # type: ignore[misc]
                 task,
                 BATCH[network.kind],
                 config.steps,
                 seed,
             )
-            rows.append(Row(number, network.family, task, seed, *ends, reference))
+            rows.append(Row(number, network.family, task, seed, low, middle, high, reference))
     return rows
 
 
