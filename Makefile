@@ -46,7 +46,9 @@ calibrate: .venv/demo.stamp  ## train 457 networks, fit the limits of the verdic
 	$(WRITE_CALIBRATION) outcomes results
 	$(BIN)/orthoscope reproduce calibration/verdict
 	$(WRITE_CALIBRATION) calibration results
-	$(BIN)/orthoscope reproduce calibration/verdict calibration/cure
+	$(BIN)/orthoscope reproduce calibration/verdict  # by the new limits: other runs
+	$(WRITE_CALIBRATION) calibration results
+	$(BIN)/orthoscope reproduce calibration/cure
 
 bench-watch: .venv/test.stamp  ## what watching a training costs; writes docs/watch_benchmark.md, five minutes
 	$(BIN)/python benchmarks/watch.py
