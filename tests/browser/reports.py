@@ -16,7 +16,7 @@ def fifty_layers() -> Document:
 
 
 def thousand_layers() -> Document:
-    """A thousand weight layers and as many activations, all measured; numbers of theory are filled in, for their size."""
+    """A thousand weight layers and as many activations, all measured; theory is filled in, for its size."""
     generator = torch.Generator().manual_seed(0)
     model = nn.Sequential(*[part for _ in range(1000) for part in (nn.Linear(16, 16, bias=False), nn.Tanh())])
     for layer in model[::2]:
