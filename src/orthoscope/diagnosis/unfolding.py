@@ -76,9 +76,9 @@ class Unfoldings:
         units, every = path.network.hidden.units, math.ceil(depth / _POINTS)
         shown: list[Expected] = []
         for number in range(1, depth + 1):
-            while not path.to(number) and path.lost is None and wanted():
+            while wanted() and not path.to(number) and path.lost is None:
                 pass
-            if len(path.layers) < number:
+            if len(path.layers) < number or not wanted():
                 break
             if number % every and number not in (1, depth):
                 shown.append(shown[-1])  # the rules count layers, and see those between as they see the one before

@@ -83,9 +83,12 @@ def _socket(host: str, port: int) -> socket.socket:
         raise ValueError(f"a port is 0 to 65535, got {port}")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
+        with contextlib.ExitStack() as closing:
+            listening = closing.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, port))
+            listening.listen()  # the address is printed before the server runs: whoever is quick waits a moment
+            closing.pop_all()
     except OSError as error:
         raise ValueError(f"cannot listen on {host}, port {port}: {error}; choose another --host or --port") from error
     return listening

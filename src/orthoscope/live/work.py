@@ -44,13 +44,15 @@ class Diagnoses:
                 share = min(1.0, done / max(1, expected))
                 self._hub.tell_from_thread("progress", {"share": share, "what": module or "the whole network"})
 
+        kind: str
+        content: dict[str, Any]
         try:
-            document = specimen.diagnose(seed, progress=progress).document()
-            self._hub.tell_from_thread("document", document)
+            kind, content = "document", specimen.diagnose(seed, progress=progress).document()
         except Exception as error:  # the user's network may raise anything, and the page should say so
-            self._hub.tell_from_thread("failure", {"error": str(error) or type(error).__name__})
+            kind, content = "failure", {"error": str(error) or type(error).__name__}
         finally:
-            self._busy.release()
+            self._busy.release()  # before anybody is told, who may ask for the next at once
+        self._hub.tell_from_thread(kind, content)
 
 
 class Curves:

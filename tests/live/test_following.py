@@ -1,0 +1,49 @@
+import json
+
+import pytest
+
+from orthoscope.live.following import Follower
+from report.handmade import document
+
+
+def line(step, **content):
+    return json.dumps({"step": step, "name": "net", "scalars": {"worst_gap": step / 10}, **content}) + "\n"
+
+
+def test_whole_lines_are_read_once_and_halves_wait(tmp_path):
+    log = tmp_path / "run.jsonl"
+    follower = Follower(log)
+    assert follower.new() == []  # not there yet
+    log.write_text(line(1) + line(2)[:10])
+    assert [record["step"] for record in follower.new()] == [1]
+    with log.open("a") as file:
+        file.write(line(2)[10:] + line(3, diagnosis=document(name="third")))
+    assert [record["step"] for record in follower.new()] == [2, 3]
+    assert follower.new() == []
+    assert [row["scalars"]["worst_gap"] for row in follower.history] == [0.1, 0.2, 0.3]
+    assert follower.latest["name"] == "third"
+    assert "diagnosis" not in follower.history[-1]
+    assert follower.history[-1]["verdict"] == "HEALTHY"
+
+
+def test_what_is_no_record_is_passed_over(tmp_path):
+    log = tmp_path / "run.jsonl"
+    log.write_text('not json\n[1]\n{"a": 1}\n{"step": "x"}\n' + line(7) + '{"step": 8, "scalars": {"loss": NaN}}\n')
+    follower = Follower(log)
+    assert [record["step"] for record in follower.new()] == [7, 8]
+    json.dumps(follower.history, allow_nan=False)
+
+
+def test_a_log_that_begins_anew_is_read_anew(tmp_path):
+    log = tmp_path / "run.jsonl"
+    log.write_text(line(1) + line(2))
+    follower = Follower(log)
+    follower.new()
+    log.write_text(line(1))
+    assert [record["step"] for record in follower.new()] == [1]
+    assert len(follower.history) == 1
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="is a folder"):
+        Follower(tmp_path)
