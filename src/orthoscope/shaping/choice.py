@@ -39,7 +39,7 @@ def choose_gains(
     loss: Callable[..., Tensor] | None = None,
     *,
     gains: Sequence[float] = GAINS,
-    margin: int | float = 0.1,
+    margin: int | float = 0.2,
 ) -> Shaping:
     r"""Gains $\alpha_\ell = \ell^{-k}$ that keep the gradients of `model` bounded, found by measuring it on `batch`.
 

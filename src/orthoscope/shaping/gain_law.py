@@ -44,7 +44,7 @@ class GainLaw:
         margin = float(scipy.special.stdtrit(self.freedom, 0.975)) * self.power_error
         return self.power - margin, self.power + margin
 
-    def exponent(self, margin: int | float = 0.1) -> float:
+    def exponent(self, margin: int | float = 0.2) -> float:
         r"""$k = (1 + \text{margin})/c$ with $c$ the lower end of `power_interval`, so that $k c_2 > 1$ all the same."""
         lowest = self.power_interval[0]
         if margin <= 0:
