@@ -49,6 +49,7 @@ calibrate: .venv/demo.stamp  ## train 457 networks, fit the limits of the verdic
 	$(BIN)/orthoscope reproduce calibration/verdict  # by the new limits: other runs
 	$(WRITE_CALIBRATION) calibration results
 	$(BIN)/orthoscope reproduce calibration/cure
+	$(WRITE_CALIBRATION) docs results
 
 bench-watch: .venv/test.stamp  ## what watching a training costs; writes docs/watch_benchmark.md, five minutes
 	$(BIN)/python benchmarks/watch.py

@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 from orthoscope.diagnosis.calibration import AT_RISK, CALIBRATION, Calibration, Law
 from orthoscope.papers.calibration import known
 from orthoscope.papers.calibration.fit import fitted, score, threshold
+from orthoscope.papers.calibration.page import page
 from orthoscope.papers.calibration.signs import Signs
 from orthoscope.papers.calibration.verdict import is_sick, reliability
 from orthoscope.papers.calibration.write import PLACE, document
@@ -100,6 +101,11 @@ def test_the_packaged_file_is_the_fit_to_the_committed_tables() -> None:
     written = json.loads(PLACE.read_text("utf-8"))
     assert written == json.loads(json.dumps(document(rows, read_meta(RESULTS / "verdict"))))
     assert known.FILE.read_text("utf-8") == (RESULTS / "outcomes" / "table.csv").read_text("utf-8")
+
+
+def test_the_page_is_that_of_the_committed_tables() -> None:
+    root = RESULTS.parents[1]
+    assert (root / "docs" / "calibration.md").read_text("utf-8") == page(RESULTS.parent, CALIBRATION.document)
 
 
 def test_the_committed_verdicts_follow_from_the_packaged_laws() -> None:

@@ -14,6 +14,7 @@ import orthoscope
 from orthoscope.diagnosis.calibration import FILE, SCHEMA
 from orthoscope.papers.calibration import known
 from orthoscope.papers.calibration.fit import fitted
+from orthoscope.papers.calibration.page import page
 from orthoscope.papers.calibration.signs import Signs
 from orthoscope.papers.calibration.verdict import reliability, scores
 from orthoscope.papers.results import read_meta, read_table
@@ -34,6 +35,12 @@ def calibration(results: Path) -> None:
     folder = results / "calibration" / "verdict"
     rows = read_table(folder, Signs)
     replace(PLACE, json.dumps(document(rows, read_meta(folder)), indent=1, allow_nan=False) + "\n")
+
+
+def docs(results: Path) -> None:
+    """The page beside the results' folder, in docs."""
+    written = page(results, json.loads(PLACE.read_text("utf-8")))
+    replace(results.parent / "docs" / "calibration.md", written)
 
 
 def document(rows: Sequence[Signs], meta: dict[str, Any]) -> dict[str, Any]:
@@ -58,4 +65,4 @@ def document(rows: Sequence[Signs], meta: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    {"outcomes": outcomes, "calibration": calibration}[sys.argv[1]](Path(sys.argv[2]))
+    {"outcomes": outcomes, "calibration": calibration, "docs": docs}[sys.argv[1]](Path(sys.argv[2]))
