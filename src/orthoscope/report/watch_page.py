@@ -60,7 +60,9 @@ def _charts(document: Document) -> str:
     for title, name in _CHARTS:
         values = [scalar(record, name) for record in history]
         low, high = _ends(values, name)
-        figures.append(chart(title, across, Scale(low, high, BOTTOM, TOP), [Line(steps, values, "measured")], None, "step"))
+        figures.append(
+            chart(title, across, Scale(low, high, BOTTOM, TOP), [Line(steps, values, "measured")], None, "step")
+        )
     return f'<h3>Over training</h3><div class="profiles">{"".join(figures)}</div>'
 
 

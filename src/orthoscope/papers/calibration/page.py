@@ -16,6 +16,7 @@ _LIMITS = {
     "gradient growth": "e-folds from output to input, above",
     "gradient decay": "e-folds lost from output to input, above",
 }
+_RATES = ("accuracy", "false_alarms", "missed", "precision")
 # Networks that simpler tools misread: a name, and which members it is.
 _CASES = {
     "LeakyReLU(0.6), orthogonal (as TAT: collapsed by design)": ("mlp", "leaky_relu", "none", "orthogonal", 0.6),
@@ -55,18 +56,24 @@ def _beginning(calibration: Mapping[str, Any], trainings: Sequence[Training]) ->
         "<!-- written by `make calibrate` from results/calibration; do not edit -->",
         "",
         f"{len(grid())} networks, {len({m.network.family for m in grid()})} families: fully connected, convolutional, "
-        "residual and Transformers; 5 to 300 layers, 16 to 512 wide; ten activations; no normalisation, batch, layer or RMS "
-        "norm before or after; weights by He, Xavier, PyTorch, orthogonal, LSUV, whitening, too small, too large. Each is "
+        "residual and Transformers; 5 to 300 layers, 16 to 512 wide; ten activations; no normalisation, batch, "
+        "layer or RMS "
+        "norm before or after; weights by He, Xavier, PyTorch, orthogonal, LSUV, whitening, too small, too "
+        "large. Each is "
         "diagnosed, then trained for 150 steps of Adam at three learning rates (1e-4, 1e-3, 1e-2) on the digits or on "
-        "Fashion-MNIST at 14x14 pixels. A network *trains* if its best loss shows at least half of what a shallow network "
+        "Fashion-MNIST at 14x14 pixels. A network *trains* if its best loss shows at least half of what a "
+        "shallow network "
         "of the same kind and width learns in as many steps.",
         "",
         f"{trains} of {len(outcomes())} train. {len(repeated(trainings))} were trained from three seeds: "
         f"{agreement(trainings):.0%} end the same way each time, so no rule can be right much more often than that.",
         "",
-        f"Limits are fitted to {calibration['fitted_to']} networks, by maximum likelihood. Everything below is counted on the "
-        f"{calibration['held_out']['orthoscope']['networks']} others, which share no family (kind, activation, normalisation, "
-        "skips) with those: every second family of each kind, in the order of a hash of its name. `make calibrate` does all "
+        f"Limits are fitted to {calibration['fitted_to']} networks, by maximum likelihood. Everything below is "
+        f"counted on the "
+        f"{calibration['held_out']['orthoscope']['networks']} others, which share no family (kind, activation, "
+        f"normalisation, "
+        "skips) with those: every second family of each kind, in the order of a hash of its name. `make "
+        "calibrate` does all "
         "of it again, in an hour and a half on two cores.",
         "",
     ]
@@ -85,7 +92,8 @@ def _limits(calibration: Mapping[str, Any]) -> list[str]:
     return [
         "## Limits",
         "",
-        "A network of L weight layers is called sick beyond the limit at 50 layers times the factor. Near it the odds of not "
+        "A network of L weight layers is called sick beyond the limit at 50 layers times the factor. Near it "
+        "the odds of not "
         "training are (number/limit)^sharpness; risk is the worst of the three, and no network is surer than "
         f"{1 - calibration['lapse']:.0%}. Other checks (nothing finite, nothing arrives, a dead layer) need no limit.",
         "",
@@ -100,14 +108,16 @@ def _scores(calibration: Mapping[str, Any]) -> list[str]:
     return [
         "## Right, and wrong",
         "",
-        "*False alarms*: of the networks that train, those called sick. *Missed*: of those that do not, those not called "
-        "sick. *Precision*: of those called sick, those that do not train. The simpler rules have the limit that is best on "
+        "*False alarms*: of the networks that train, those called sick. *Missed*: of those that do not, those "
+        "not called "
+        "sick. *Precision*: of those called sick, those that do not train. The simpler rules have the limit "
+        "that is best on "
         "the same families.",
         "",
         "| rule | accuracy | false alarms | missed | precision |",
         "|---|---|---|---|---|",
         *(
-            f"| {name} | {one['accuracy']:.1%} | {one['false_alarms']:.1%} | {one['missed']:.1%} | {one['precision']:.1%} |"
+            f"| {name} | " + " | ".join(f"{one[rate]:.1%}" for rate in _RATES) + " |"
             for name, one in calibration["held_out"].items()
         ),
         "",
@@ -136,9 +146,8 @@ def _cases(signs: Sequence[Signs]) -> list[str]:
             if same and network.width == 96 and network.depth in (50, 100) and slope in (None, network.slope):
                 became = "trains" if row.trains else "does not"
                 numbers = f"{row.overlap:.2f} | {row.scale:.2g} | {row.growth:+.1f}"
-                rows.append(
-                    f"| {title}, {network.depth} | {numbers} | {row.verdict}, {row.risk:.2f} | {became} ({row.learned:.2f}) |"
-                )
+                ended = f"{row.verdict}, {row.risk:.2f} | {became} ({row.learned:.2f})"
+                rows.append(f"| {title}, {network.depth} | {numbers} | {ended} |")
     return [
         "## Networks that mislead",
         "",
