@@ -118,6 +118,25 @@ def test_the_plane_puts_the_network_where_it_is(opened: Browser, fifty: Document
     assert opened.marks("[data-theory]", "cx")
 
 
+def test_networks_whose_training_is_known_lie_around_it(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = [
+        {"gap": 0.1, "slope": 0.01, "trained": True, "family": "mlp"},
+        {"gap": 0.9, "slope": -0.02, "trained": False, "family": "<b>resnet</b>"},
+        {"gap": 1.0001, "slope": 900.0, "trained": False, "family": "far away"},
+    ]
+    monkeypatch.setattr("orthoscope.report.viewer.reference_cloud", lambda: cloud)
+    shown(browser, tmp_path, document() | {"risk": {"value": 0.25, "networks": 3}})
+    marks = browser.marks("#plane .plane [data-known]", "data-known", "data-gap", "data-slope", "d", "cy")
+    assert [mark["data-known"] for mark in marks] == ["trained", "failed", "failed"]
+    assert [float(mark["data-slope"]) for mark in marks] == [0.01, -0.02, 900.0]
+    assert 18 <= float(marks[0]["cy"]) <= 372
+    assert "<b>resnet</b>: did not train" in browser.text("#plane")
+    assert "3 networks that were trained" in browser.text("#plane")
+    assert "25 %" in browser.text(".facts")
+
+
 def test_a_click_opens_the_card_with_the_numbers_of_its_layer(opened: Browser, fifty: Document) -> None:
     opened.click('.cell[data-layer="40"]')
     row = fifty["layers"][40]

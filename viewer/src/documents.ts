@@ -100,6 +100,7 @@ export interface Diagnosis {
   seconds: number;
   environment: Record<string, unknown>;
   seeds?: Seeds;
+  risk?: { value: number | null; networks: number };
   prescriptions?: unknown;
 }
 

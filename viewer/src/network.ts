@@ -59,6 +59,8 @@ function facts(doc: Diagnosis): HTMLElement {
     ["gradient slope ± s.e.", slope(doc)],
     ["seconds", doc.seconds.toFixed(1)],
   ];
+  const risk = doc.risk?.value ?? null;
+  if (risk !== null) entries.unshift([`risk of not training, by ${doc.risk!.networks} networks`, `${Math.round(100 * risk)} %`]);
   if (doc.seeds) entries.push([`verdicts of ${doc.seeds.seeds.length} seeds`, tally(doc.seeds.verdicts)]);
   return h("dl", { class: "facts" }, ...entries.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }

@@ -24,7 +24,7 @@ function predicted(doc: Diagnosis): Place | null {
 
 export function plane(docs: Diagnosis[], chosen: number, cloud: Known[], choose: (index: number) => void): HTMLElement {
   const doc = docs[chosen];
-  const extent = height(docs, doc, cloud);
+  const extent = height(doc, cloud);
   const x = scaleLinear([0, 1], [LEFT, RIGHT]);
   const y = scaleLinear([-extent, extent], [BOTTOM, TOP]).clamp(true);
   const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "plane", role: "img", "aria-label": "trainability plane" });
@@ -42,13 +42,14 @@ export function plane(docs: Diagnosis[], chosen: number, cloud: Known[], choose:
   );
 }
 
-function height(docs: Diagnosis[], doc: Diagnosis, cloud: Known[]): number {
-  const own = docs.filter(measured).map((one) => Math.abs(one.slope.value!) + (one.slope.standard_error ?? 0));
-  const steepest = Math.max(FLATTEST, ...own.map((value) => 1.25 * value));
+/** Half the height of the axis: room for this network and its error, for most of those that are known, and no more. */
+function height(doc: Diagnosis, cloud: Known[]): number {
+  const own = 1.25 * (Math.abs(doc.slope.value ?? 0) + (doc.slope.standard_error ?? 0));
+  const steepest = Math.max(FLATTEST, own);
   const known = cloud.map((one) => Math.abs(one.slope)).sort((a, b) => a - b);
   const most = known.length ? known[Math.floor(0.9 * (known.length - 1))] : 0;
   const theory = Math.abs(predicted(doc)?.[1] ?? 0) * 1.25;
-  return Math.max(steepest, Math.min(Math.max(theory, most), 3 * steepest));
+  return Math.max(steepest, most, Math.min(theory, 3 * steepest));
 }
 
 function frame(x: (v: number) => number, y: (v: number) => number, extent: number): SVGElement[] {
