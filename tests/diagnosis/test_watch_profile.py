@@ -99,7 +99,7 @@ def test_a_look_is_the_diagnosis_of_the_network_at_that_step_on_the_batch_of_tha
         "orthoscope/min_effective_rank": min(layer.effective_rank for layer in full),
         "orthoscope/mean_overlap": full[-1].overlap,
         "orthoscope/gradient_slope": expected.slope,
-        "orthoscope/risk": expected.verdict.rank,
+        "orthoscope/risk": expected.risk,
         "orthoscope/record_seconds": w.latest.seconds,
     }
 

@@ -74,7 +74,7 @@ def profile_scalars(diagnosis: Diagnosis) -> dict[str, float]:
     Gaps and ranks are of the layers where samples can have as many directions as the rules call enough, or as
     anywhere if that is less: `worst_gap` the largest orthogonality gap, `min_effective_rank` the least effective rank,
     `mean_overlap` the mean cosine of two samples at the last of them. `gradient_slope` is the log-gradient per weight
-    layer toward the input, `risk` 0 if healthy, 1 at risk, 2 sick, and `record_seconds` what the look took.
+    layer toward the input, `risk` that of a network like this not to train, and `record_seconds` what the look took.
     """
     telling = _telling_layers(diagnosis)
     numbers = {
@@ -82,7 +82,7 @@ def profile_scalars(diagnosis: Diagnosis) -> dict[str, float]:
         "min_effective_rank": min((layer.effective_rank for layer in telling), default=math.nan),
         "mean_overlap": telling[-1].overlap if telling else math.nan,
         "gradient_slope": diagnosis.slope,
-        "risk": float(diagnosis.verdict.rank),
+        "risk": diagnosis.risk,
         "record_seconds": diagnosis.seconds,
     }
     return {PREFIX + name: value for name, value in numbers.items() if math.isfinite(value)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from orthoscope.report.charts import BOTTOM, LEFT, RIGHT, TOP, Line, chart
+from orthoscope.report.charts import LEFT, RIGHT, Line, chart, upright
 from orthoscope.report.lists import environment, facts
 from orthoscope.report.network import network
 from orthoscope.report.reading import Document, Number
@@ -60,9 +60,7 @@ def _charts(document: Document) -> str:
     for title, name in _CHARTS:
         values = [scalar(record, name) for record in history]
         low, high = _ends(values, name)
-        figures.append(
-            chart(title, across, Scale(low, high, BOTTOM, TOP), [Line(steps, values, "measured")], None, "step")
-        )
+        figures.append(chart(title, across, upright(low, high), [Line(steps, values, "measured")], None, "step"))
     return f'<h3>Over training</h3><div class="profiles">{"".join(figures)}</div>'
 
 
