@@ -51,7 +51,7 @@ def build(network: Network, images: Tensor, generator: torch.Generator) -> nn.Mo
     if network.init == "lsuv":
         lsuv_(model, images, start=None)
     elif network.init == "whitening":
-        iterative_(model, images, keep=("head",))
+        iterative_(model, images, keep=("head",), generator=generator)
     elif network.init == "zero":
         _close_branches(model)
     return model
