@@ -30,7 +30,7 @@ def test_batch_norm_ends_where_the_gradient_is_beyond_its_limits() -> None:
     assert first is not None
     assert sick is not None
     law = CALIBRATION.laws["gradient growth"]
-    for found, limit in ((first, law.at_risk), (sick, law.limit)):
+    for found, limit in ((first, CALIBRATION.at_risk("gradient growth")), (sick, law.limit)):
         depth = next(depth for depth in range(1, 120) if rate * depth > limit * ((depth + 1) / 50) ** law.power)
         assert found.depth == pytest.approx(depth, abs=2)
     assert forecast.deepest == first.depth - 1
@@ -125,7 +125,7 @@ def test_places_are_where_a_limit_is_crossed() -> None:
     assert growth.layer is not None
     layers_back = 100 - int(growth.layer.split()[-1])
     law = CALIBRATION.laws["gradient growth"]
-    limit = law.at_risk * (101 / 50) ** law.power
+    limit = CALIBRATION.at_risk("gradient growth") * (101 / 50) ** law.power
     assert layers_back == pytest.approx(limit / (0.5 * math.log(6 / 5)), abs=3)
     (angles,) = [
         f for f in predict("mlp(activation=sigmoid, depth=40)").depths[-1].findings if f.check == "sample angles"

@@ -38,10 +38,9 @@ class Law:
             return -math.inf
         return self.sharpness * (math.log(value / self.limit) - self.power * math.log(layers / TYPICAL_DEPTH))
 
-    @property
-    def at_risk(self) -> float:
-        """Where the risk is `AT_RISK`, at 50 layers."""
-        return self.limit * math.exp(math.log(AT_RISK / (1 - AT_RISK)) / self.sharpness)
+    def limit_at(self, log_odds: float) -> float:
+        """The number at which the odds are so high, at 50 layers."""
+        return self.limit * math.exp(log_odds / self.sharpness)
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,11 @@ class Calibration:
     def risk(self, log_odds: float) -> float:
         r"""$\epsilon + (1 - 2\epsilon)/(1 + e^{-z})$: the worst sign decides, and chance has its share."""
         return self.lapse + (1 - 2 * self.lapse) / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
+
+    def at_risk(self, name: str) -> float:
+        """Where a number alone makes the risk `AT_RISK`, at 50 layers."""
+        share = (AT_RISK - self.lapse) / (1 - 2 * self.lapse)
+        return self.laws[name].limit_at(math.log(share / (1 - share)))
 
     @property
     def checksum(self) -> str:

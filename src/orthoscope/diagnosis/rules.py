@@ -26,9 +26,12 @@ class Rule:
     low_is_bad: bool = False
     power: float = 0.0  # limits are those of 50 weight layers, times (layers/50)^power
     spared: int = 0  # with fewer weight layers than this, at risk at most
+    counts_from: int = 0  # with fewer, it is no sign of anything
 
     def limits(self, layers: int) -> tuple[float, float]:
         """Where risk and sickness begin in a network of so many weight layers."""
+        if layers < self.counts_from:
+            return self._never, self._never
         factor = (layers / TYPICAL_DEPTH) ** self.power
         return self.risk * factor, self.sick * factor if layers >= self.spared else self._never
 
@@ -82,10 +85,10 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of directions",
-        1 / _RANK.at_risk, 1 / _RANK.limit,
+        1 / CALIBRATION.at_risk("sample rank"), 1 / _RANK.limit,
         "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
         "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
-        power=-_RANK.power, spared=_RANK.spared,
+        power=-_RANK.power, counts_from=_RANK.spared,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, ev.token_angles, "1 - mean cosine", 3e-3, 1e-3,
@@ -99,17 +102,17 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "gradient growth", Symptom.EXPLODE, ev.gradient_growth, "e-folds from output to input",
-        _GROWTH.at_risk, _GROWTH.limit,
+        CALIBRATION.at_risk("gradient growth"), _GROWTH.limit,
         "gradients grow by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
         "gradients change by e^{value:.1f} from the output to the input",
-        power=_GROWTH.power, spared=_GROWTH.spared,
+        power=_GROWTH.power,
     ),
     Rule(
         "gradient decay", Symptom.VANISH, ev.gradient_growth, "e-folds from output to input",
-        -_DECAY.at_risk, -_DECAY.limit,
+        -CALIBRATION.at_risk("gradient decay"), -_DECAY.limit,
         "gradients shrink by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
         "gradients change by e^{value:.1f} from the output to the input", low_is_bad=True,
-        power=_DECAY.power, spared=_DECAY.spared,
+        power=_DECAY.power,
     ),
     Rule(
         "largest gradient", Symptom.EXPLODE, ev.largest_gradient, "e-folds above the last layer",

@@ -1,14 +1,17 @@
 """docs/calibration.md from the results: how often the verdict is right, and by what sick networks were cured."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from orthoscope.papers.calibration import cure
-from orthoscope.papers.calibration.grid import grid
+from orthoscope.papers.calibration.fit import score
+from orthoscope.papers.calibration.grid import DEPTHS, grid
 from orthoscope.papers.calibration.known import Training, outcomes
 from orthoscope.papers.calibration.outcomes import agreement, repeated
 from orthoscope.papers.calibration.signs import Signs
+from orthoscope.papers.calibration.verdict import interval_over_families, is_sick
 from orthoscope.papers.results import read_table
 
 _LIMITS = {
@@ -16,6 +19,7 @@ _LIMITS = {
     "gradient growth": "e-folds from output to input, above",
     "gradient decay": "e-folds lost from output to input, above",
 }
+_DEPTHS = (24, 80)  # weight layers at which the table by depth is cut
 _RATES = ("accuracy", "false_alarms", "missed", "precision")
 # Networks that simpler tools misread: a name, and which members it is.
 _CASES = {
@@ -40,7 +44,7 @@ def page(results: Path, calibration: Mapping[str, Any]) -> str:
         [
             *_beginning(calibration, trainings),
             *_limits(calibration),
-            *_scores(calibration),
+            *_scores(calibration, signs),
             *_reliability(calibration),
             *_cases(signs),
             *_cures(cured),
@@ -66,7 +70,7 @@ def _beginning(calibration: Mapping[str, Any], trainings: Sequence[Training]) ->
         "of the same kind and width learns in as many steps.",
         "",
         f"{trains} of {len(outcomes())} train. {len(repeated(trainings))} were trained from three seeds: "
-        f"{agreement(trainings):.0%} end the same way each time, so no rule can be right much more often than that.",
+        f"{agreement(trainings):.0%} end the same way each time.",
         "",
         f"Limits are fitted to {calibration['fitted_to']} networks, by maximum likelihood. Everything below is "
         f"counted on the "
@@ -104,7 +108,7 @@ def _limits(calibration: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _scores(calibration: Mapping[str, Any]) -> list[str]:
+def _scores(calibration: Mapping[str, Any], signs: Sequence[Signs]) -> list[str]:
     return [
         "## Right, and wrong",
         "",
@@ -121,7 +125,39 @@ def _scores(calibration: Mapping[str, Any]) -> list[str]:
             for name, one in calibration["held_out"].items()
         ),
         "",
+        *_intervals(signs),
+        *_parts(signs),
     ]
+
+
+def _intervals(signs: Sequence[Signs]) -> list[str]:
+    held = [row for row in signs if row.held_out]
+    accuracy = interval_over_families(held, lambda one: one.accuracy)
+    alarms = interval_over_families(held, lambda one: one.false_alarms)
+    return [
+        f"Families drawn with replacement, 95 %: accuracy {accuracy[0]:.1%} to {accuracy[1]:.1%}, false alarms "
+        f"{alarms[0]:.1%} to {alarms[1]:.1%}.",
+        "",
+    ]
+
+
+def _parts(signs: Sequence[Signs]) -> list[str]:
+    """The same by kind and by depth: where there are few of a kind, or few that fail, little is known."""
+    held = [row for row in signs if row.held_out]
+    parts = {kind: [row for row in held if grid()[row.member].network.kind == kind] for kind in DEPTHS}
+    edges = pairwise((1, *_DEPTHS, 10**6))
+    parts |= {
+        f"{low} to {high - 1} weight layers" if high < 10**6 else f"{low} weight layers and more": [
+            row for row in held if low <= row.weight_layers < high
+        ]
+        for low, high in edges
+    }
+    rows = []
+    for name, part in parts.items():
+        one, fails = score(part, is_sick), sum(not row.trains for row in part)
+        caught = sum(not row.trains and is_sick(row) for row in part)
+        rows.append(f"| {name} | {len(part)} | {one.accuracy:.0%} | {one.false_alarms:.0%} | {caught} of {fails} |")
+    return ["| held out | networks | accuracy | false alarms | caught |", "|---|---|---|---|---|", *rows, ""]
 
 
 def _reliability(calibration: Mapping[str, Any]) -> list[str]:
