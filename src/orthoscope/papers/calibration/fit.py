@@ -59,11 +59,12 @@ def fitted(rows: Sequence[Signs]) -> Calibration:
 
     bounds = [pair for name in _LIMITS for pair in (_LIMITS[name], _POWERS[name], _SHARPNESS)] + [_SPARED]
     found = differential_evolution(surprise, bounds, rng=_SEED, maxiter=400, tol=1e-8, polish=False)
-    return Calibration(_laws(found.x), LAPSE, {"networks": len(rows)})
+    return Calibration(_laws(found.x, sorted({row.weight_layers for row in used})), LAPSE, {"networks": len(rows)})
 
 
-def _laws(numbers: numpy.ndarray) -> dict[str, Law]:
-    spared = {"sample rank": math.ceil(numbers[-1])}
+def _laws(numbers: numpy.ndarray, depths: Sequence[int]) -> dict[str, Law]:
+    # Between two depths that were seen all limits fit alike: the upper one is taken.
+    spared = {"sample rank": next(depth for depth in depths if depth >= numbers[-1])}
     return {
         name: Law(
             round(math.exp(numbers[3 * k]), 3),
