@@ -92,7 +92,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "value": None if measured is None else finite(measured.value),
         "standard_error": None if measured is None else finite(measured.standard_error),
         "unit": None if measured is None else measured.unit,
-        "threshold": finding.threshold,
+        "threshold": finite(finding.threshold),  # null too where no number would count
     }
 
 
