@@ -50,7 +50,7 @@ def test_a_real_prediction_follows_the_schema_and_has_every_view(tmp_path: Path)
 def real_watch(generator: torch.Generator) -> dict[str, Any]:
     """With a matrix, one that becomes infinite, so that most of its numbers are null, and one that is skipped."""
     model = nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 20))
-    with watch(model, every=2, largest=10) as watched:
+    with watch(model, every=2, largest=10, updates=True) as watched:
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         for rate in (0.1, 0.1, torch.inf):
             optimizer.param_groups[0]["lr"] = rate
