@@ -89,6 +89,8 @@ def diagnose(
         specimens = [replace(specimen, samples=samples) for specimen in specimens]
     documents, failures = _diagnosed(specimens, range(seed, seed + seeds), not running_statistics, traceback, deep)
     _show(documents, to_stderr=json == "-")
+    if len(targets) == len(documents) == 1:
+        _suggest_fix(documents[0], targets[0], {"--batch": batch, "--samples": samples, "--seed": seed or None}, json)
     _write(documents, html, json)
     if failures:
         return BAD_INPUT
@@ -301,6 +303,7 @@ def fix(
     output: Path | None = None,
     weights: Path | None = None,
     snippet: Path | None = None,
+    html: Path | None = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     steps: int = 100,
     confirm: bool = True,
@@ -327,6 +330,8 @@ def fix(
         Write the fixed weights here, .safetensors.
     snippet
         Write the code of the fix here, .py.
+    html
+        Write one self-contained page here: the network, what was tried, and before and after; also if nothing helped.
     json
         Write the versioned JSON here; "-" is standard output, and the table goes to standard error.
     steps
@@ -347,12 +352,12 @@ def fix(
         raise ValueError("--output names the folder of all results: give it alone, or --weights, --snippet and --json")
     if output is not None:
         _refuse_closed(output)
-    _refuse_unwritable(None, json)
+    _refuse_unwritable(html, json)
     _refuse_unwritable_as(weights, ".safetensors")
     _refuse_unwritable_as(snippet, ".py")
     from orthoscope.prescriptions.command import Places, fix_target
 
-    places = Places(weights, snippet, json) if output is None else Places.within(output)
+    places = Places(weights, snippet, json, html) if output is None else Places.within(output, html)
     with _progress() as (_, note):
         return fix_target(target, batch, samples, seed, steps if confirm else None, trained, reinitialise, places, note)
 
@@ -551,6 +556,23 @@ def _show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
         console.print(report.gallery_table(documents))
     elif documents:
         console.print(report.terminal(documents[0]))
+
+
+def _suggest_fix(document: dict[str, Any], target: str, options: dict[str, Any], json: str | None) -> None:
+    """The command that mends what was found, on one line, to be pasted."""
+    import shlex
+
+    from rich.console import Console
+
+    from orthoscope.findings import Symptom
+    from orthoscope.report.labelled import LABEL_WIDTH
+
+    # Of an input that is degenerate, no change to the network helps.
+    if not set(document["symptoms"]) - {Symptom.DEGENERATE_INPUT}:
+        return
+    given = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    line = f"{'fix':{LABEL_WIDTH}}{shlex.join(['orthoscope', 'fix', target, *given])}"
+    Console(stderr=json == "-").print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _refuse_unwritable(html: Path | None, json: str | None, markdown: Path | None = None) -> None:

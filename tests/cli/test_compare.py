@@ -60,6 +60,10 @@ def test_files_are_compared_as_the_diagnoses_are(
     assert shown.err.startswith("COMPARED")
     assert run("compare", str(after), str(before), "--markdown", str(tmp_path / "comment.md"), "--fail-if-worse") == 1
     assert (tmp_path / "comment.md").read_text().startswith("**Orthoscope: HEALTHY → SICK**")
+    assert run("compare", str(before), str(after), "--html", str(tmp_path / "page.html")) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert f'data-when="before" data-gap="{pair[0].gap:.6g}"' in page
+    assert page == report.html([document])
 
 
 def test_several_networks_are_paired_by_name(pair: tuple[orthoscope.Diagnosis, ...], tmp_path: Path) -> None:

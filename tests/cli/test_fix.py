@@ -15,7 +15,7 @@ SICK = "mlp(depth=20, width=16, init=torch)"
 
 
 def test_a_sick_network_is_mended_confirmed_and_written(tmp_path: Path) -> None:
-    shown = orthoscope("fix", SICK, "--output", "out", "--steps", "10", cwd=tmp_path)
+    shown = orthoscope("fix", SICK, "--output", "out", "--steps", "10", "--html", "fix.html", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("FIX          SICK → HEALTHY by ")
     assert "does not train" in shown.stdout
@@ -23,6 +23,7 @@ def test_a_sick_network_is_mended_confirmed_and_written(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "out/fix.json").read_text())
     jsonschema.validate(document, report.schema())
     assert document["confirmation"]["before"]["confirmed"] is True
+    assert (tmp_path / "fix.html").read_text() == report.html([document])
     names: dict[str, object] = {}
     code = (tmp_path / "out/fix.py").read_text().replace("out/fixed", str(tmp_path / "out/fixed"))
     exec(code, names)
@@ -32,6 +33,20 @@ def test_a_sick_network_is_mended_confirmed_and_written(tmp_path: Path) -> None:
     assert written
     assert all(torch.equal(model.state_dict()[name], value) for name, value in written.items())
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"fix.json", "fix.py", "fixed.safetensors"}
+
+
+def test_a_diagnosis_of_one_sick_network_ends_with_the_command_that_mends_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def last_line(*words: str) -> str:
+        cli.app(["diagnose", *words], exit_on_error=False, print_error=False, result_action="return_value")
+        return capsys.readouterr().out.rstrip().splitlines()[-1]
+
+    command = "orthoscope fix 'mlp(depth=20, width=16, init=torch)'"
+    assert last_line(SICK) == f"fix          {command}"
+    assert last_line(SICK, "-n", "32", "--seed", "3") == f"fix          {command} --samples 32 --seed 3"
+    assert "orthoscope fix" not in last_line("mlp(depth=3, width=64)")
+    assert "orthoscope fix" not in last_line(SICK, SICK)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -3,7 +3,7 @@ import { card } from "./card";
 import type { Diagnosis, Finding, Known } from "./documents";
 import { h, icon, section, table } from "./elements";
 import { plane } from "./plane";
-import { prescriptions } from "./prescriptions";
+import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
 import { count, firstSick, findings, fixed, lastTelling, layerName, look, marks, METRICS, number, possibleRank, printable, rank, reads, signed, significant, slope, UNDEFINED, view } from "./reading";
 import { Selection } from "./selection";
@@ -19,7 +19,7 @@ export function network(docs: Diagnosis[], index: number, cloud: Known[], choose
   root.append(banner(doc, selection), facts(doc), strip(doc, selection));
   // After what is above has been drawn, and can be used already.
   setTimeout(() => {
-    const later = [profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), residual(index), layers(doc), method(doc, index)];
+    const later = [profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change(), residual(index), layers(doc), method(doc, index)];
     root.append(...later.filter((part) => part !== null));
     if (selection.choice.layer !== null) selection.choose(selection.choice.layer);
     root.setAttribute("data-ready", "");
@@ -30,6 +30,7 @@ export function network(docs: Diagnosis[], index: number, cloud: Known[], choose
 function banner(doc: Diagnosis, selection: Selection): HTMLElement {
   const first = firstSick(doc);
   const layer = first === null ? null : doc.layers[first];
+  const fix = mended(doc);
   const where =
     first === null || layer === null
       ? null
@@ -44,7 +45,7 @@ function banner(doc: Diagnosis, selection: Selection): HTMLElement {
     "div",
     { class: `banner ${look(doc.verdict)}` },
     h("span", { class: "verdict" }, icon(look(doc.verdict)), doc.verdict),
-    h("div", {}, h("p", {}, printable(doc.summary)), where),
+    h("div", {}, h("p", {}, printable(doc.summary)), where, fix === null ? null : h("p", { class: "where" }, `mended by ${fix}`)),
   );
 }
 
@@ -130,6 +131,11 @@ function checksTable(shown: Finding[]): HTMLElement | null {
 function residual(index: number): HTMLElement | null {
   const drawn = document.getElementById(`residual-${index + 1}`);
   return drawn instanceof HTMLTemplateElement ? section("Residual alignment", "residual", document.importNode(drawn.content, true)) : null;
+}
+
+/** What a fix changed was drawn by the page itself, and moves to where it belongs. */
+function change(): HTMLElement | null {
+  return document.getElementById("change");
 }
 
 /** Every layer as a table, made when it is opened: for screen readers, for search, for paper. */

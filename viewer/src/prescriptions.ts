@@ -3,6 +3,8 @@ import type { Diagnosis } from "./documents";
 import { h, icon, section } from "./elements";
 import { fixed, look, printable, signed } from "./reading";
 
+const KEPT = "kept"; // the outcome of what a fix is made of
+
 export interface Effect {
   gap: number | null;
   slope: number | null;
@@ -27,21 +29,33 @@ export function prescriptionsOf(doc: Diagnosis): Prescription[] {
   return Array.isArray(list) ? list : [];
 }
 
+/** What mends the network, and the verdict after it; null if nothing was kept. */
+export function mended(doc: Diagnosis): string | null {
+  const kept = prescriptionsOf(doc).filter((one) => one.outcome === KEPT);
+  return kept.length ? `${kept.map((one) => printable(one.name)).join(", then ")} → ${kept[kept.length - 1].verdict}` : null;
+}
+
 export function prescriptions(doc: Diagnosis): HTMLElement | null {
   const list = prescriptionsOf(doc);
   if (!list.length) return null;
   const items = list.map((one) =>
     h(
       "li",
-      {},
-      h("h4", {}, printable(one.name), one.verdict ? h("span", { class: "verdict" }, icon(look(one.verdict)), one.verdict) : null),
+      { "data-outcome": one.outcome },
+      h(
+        "h4",
+        {},
+        printable(one.name),
+        one.verdict ? h("span", { class: "verdict" }, icon(look(one.verdict)), one.verdict) : null,
+        h("span", { class: one.outcome === KEPT ? "outcome kept" : "outcome" }, one.advice ? "advice for the training loop" : printable(one.outcome)),
+      ),
       h("p", {}, printable(one.why)),
       h(
         "dl",
         { class: "effect" },
         ...row("now", doc.gap, doc.slope.value, null),
         ...row("predicted", one.predicted?.gap ?? null, one.predicted?.slope ?? null, one.predicted?.reason ?? null),
-        ...row("measured", one.measured?.gap ?? null, one.measured?.slope ?? null, one.measured ? one.measured.reason : one.outcome),
+        ...(one.measured ? row("measured", one.measured.gap, one.measured.slope, one.measured.reason) : []),
       ),
       one.code ? h("pre", {}, h("code", {}, one.code)) : null,
     ),

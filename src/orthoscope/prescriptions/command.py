@@ -30,11 +30,12 @@ class Places:
     weights: Path | None = None
     snippet: Path | None = None
     json: str | None = None  # "-" is standard output
+    html: Path | None = None  # written whatever came of it: what was tried is worth reading
 
     @staticmethod
-    def within(folder: Path) -> "Places":
-        """All of them in one folder."""
-        return Places(folder / "fixed.safetensors", folder / "fix.py", str(folder / "fix.json"))
+    def within(folder: Path, html: Path | None = None) -> "Places":
+        """All of them in one folder, but the page."""
+        return Places(folder / "fixed.safetensors", folder / "fix.py", str(folder / "fix.json"), html)
 
 
 def fix_target(
@@ -63,6 +64,9 @@ def fix_target(
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
         _write(found, places)
+    if places.html is not None:
+        report.write(places.html, [document])
+        print(f"wrote {places.html}", file=sys.stderr)
     if places.json == "-":
         print(report.report_json([document]))
     elif places.json is not None and found.steps:

@@ -10,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from orthoscope.report.labelled import labelled, verdict_text
+from orthoscope.report.paired_layers import spaced_weights
 from orthoscope.report.reading import Document
 from orthoscope.report.wording import UNDEFINED, fixed, number, printable, significant
-
-_LAYERS_SHOWN = 12
 
 
 def comparison_terminal(document: Document) -> RenderableType:
@@ -108,10 +107,7 @@ def _findings(title: str, rows: Sequence[Mapping[str, Any]]) -> list[RenderableT
 
 def _layers(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = _table("layer", "gap", "→", "rank", "→", "|gradient|", "→")
-    weights = [row for row in rows if row["depth"] is not None]
-    step = max(1, -(-len(weights) // _LAYERS_SHOWN))
-    shown = weights[::step] if not weights or weights[::step][-1] is weights[-1] else [*weights[::step], weights[-1]]
-    for row in shown:
+    for row in spaced_weights(rows):
         cells: list[str] = []
         for name, write in (("gap", fixed), ("effective_rank", number), ("gradient_norm", number)):
             cells += [_of(row, when, name, write) for when in ("before", "after")]

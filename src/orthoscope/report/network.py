@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from orthoscope.report.folding import folded
 from orthoscope.report.lists import details_list, environment, facts
+from orthoscope.report.prescriptions_list import prescriptions_list
 from orthoscope.report.reading import Document, first_sick, marks
 from orthoscope.report.signs import look
 from orthoscope.report.tables import findings_table, layers_table, safe, verdict_sign
@@ -39,7 +40,7 @@ def network(documents: Sequence[Document], index: int) -> str:
     return (
         f'<section class="network" id="network-{index + 1}">{heading}{_banner(document)}{_facts(document)}'
         f"<h3>Checks</h3>{findings_table(document)}<h3>Theory</h3>{theory(document)}"
-        f"{_layers(document)}{_method(document)}</section>\n"
+        f"{prescriptions_list(document)}{_layers(document)}{_method(document)}</section>\n"
     )
 
 

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from html import escape
 
 from orthoscope.findings import Verdict
+from orthoscope.report.comparison_page import comparison_page
+from orthoscope.report.fix_page import fix_page
 from orthoscope.report.network import network
 from orthoscope.report.prediction_page import prediction_page
-from orthoscope.report.reading import Document, is_prediction, is_residual, is_watch, the_single
+from orthoscope.report.reading import COMPARISON, FIX, PREDICTION, RESIDUAL, WATCH, Document, the_single
 from orthoscope.report.residual_page import residual_page
 from orthoscope.report.tables import overview, safe
 from orthoscope.report.viewer import viewer_page
@@ -15,17 +17,22 @@ from orthoscope.report.watch_page import watch_page
 from orthoscope.report.wording import LONGEST_TITLE, shortened
 
 _NOTEBOOK_HEIGHT = 700
+_PAGES = {
+    PREDICTION: prediction_page,
+    RESIDUAL: residual_page,
+    WATCH: watch_page,
+    COMPARISON: comparison_page,
+    FIX: fix_page,
+}
 
 
 def html(documents: list[Document]) -> str:
-    """A report, a prediction or an alignment of blocks as one self-contained HTML page."""
+    """A report, or any single document that has a page, as one self-contained HTML page."""
     single = the_single(documents)
-    if single is not None and is_watch(single):
-        return watch_page(single)
-    if single is not None and not is_prediction(single) and not is_residual(single):
-        raise ValueError(f"there is no page of a document of schema {single['schema']!r}: write .json instead")
     if single is not None:
-        return prediction_page(single) if is_prediction(single) else residual_page(single)
+        if single["schema"] not in _PAGES:
+            raise ValueError(f"there is no page of a document of schema {single['schema']!r}: write .json instead")
+        return _PAGES[single["schema"]](single)
     sections = "".join(network(documents, index) for index in range(len(documents)))
     together = overview(documents) if len(documents) > 1 else ""
     return viewer_page(documents, _title(documents), together + sections)

@@ -27,6 +27,7 @@ _LONGEST_NAME = 100
 _NUMERIC = {"#", "gap", "rank at end", "slope ± se", "measured", "limit", "rms", "overlap", "rank", "centred"}
 _NUMERIC |= {"isometry gap", "gradient", "predicted", "depth", "overlap ± s.d.", "rank of possible", "gradient growth"}
 _NUMERIC |= {"at risk from", "sick from", "value"}
+_NUMERIC |= {"before", "after", "gap before", "rank before", "gradient before"}
 # Same shapes as the verdicts, and a hollow ring for what nobody looked at.
 _STATE_SIGNS = {State.FOUND: "■", State.CLEAN: "●", State.NOT_CHECKED: "○"}
 

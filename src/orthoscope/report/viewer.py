@@ -12,8 +12,16 @@ from orthoscope.report.reading import Document
 from orthoscope.report.residual_page import residual_section
 
 
-def viewer_page(documents: Sequence[Document], title: str, content: str, live: Mapping[str, Any] | None = None) -> str:
+def viewer_page(
+    documents: Sequence[Document],
+    title: str,
+    content: str,
+    live: Mapping[str, Any] | None = None,
+    beside: str = "",
+) -> str:
     """One self-contained page. `title` and `content` are markup, shown until the script has drawn, or without it.
+
+    `beside` is markup that stays; the viewer puts what has the id "change" below what is to be changed.
 
     Nothing may be loaded, and no script runs but this one: escaping is the first lock, the policy the second. A page
     that is served live may talk to its server.
@@ -28,7 +36,7 @@ def viewer_page(documents: Sequence[Document], title: str, content: str, live: M
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
         f"<title>{title} · Orthoscope</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f'<div id="orthoscope-static"><header><p class="eyebrow">Orthoscope report</p><h1>{title}</h1></header>\n'
-        f"<main>\n{content}</main></div>\n{_residuals(documents)}"
+        f"<main>\n{content}</main></div>\n{beside}{_residuals(documents)}"
         f'<script type="application/json" id="orthoscope-data">{script_json(data)}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
