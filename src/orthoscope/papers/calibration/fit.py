@@ -63,8 +63,8 @@ def fitted(rows: Sequence[Signs]) -> Calibration:
 
 
 def _laws(numbers: numpy.ndarray, depths: Sequence[int]) -> dict[str, Law]:
-    # Between two depths that were seen all limits fit alike: the upper one is taken.
-    spared = {"sample rank": next(depth for depth in depths if depth >= numbers[-1])}
+    # Between two depths that were seen all limits fit alike: the one just below the upper is taken.
+    spared = {"sample rank": next(depth for depth in depths if depth >= numbers[-1]) - 1}
     return {
         name: Law(
             round(math.exp(numbers[3 * k]), 3),
