@@ -31,7 +31,8 @@ if TYPE_CHECKING:
         training,
     )
     from orthoscope.diagnosis import Alignment, Diagnosis, Forecast, align, diagnose, predict
-    from orthoscope.diagnosis.watch import Watch, watch
+    from orthoscope.diagnosis.watch import Watch
+    from orthoscope.diagnosis.watching import watch
     from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
     from orthoscope.prescriptions import (
         Comparison,

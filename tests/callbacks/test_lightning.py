@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim import optimizer as torch_optimizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # third parties warn at import and in training; that is theirs
 
@@ -104,6 +105,18 @@ def test_a_sick_network_stops_the_training(tmp_path: Path) -> None:
     with pytest.warns(RiskWarning, match="after 0 steps the network is SICK"):
         trainer = fit(Task(depth=40), tmp_path, callback)
     assert trainer.global_step == 1
+
+
+def test_a_training_that_raises_leaves_no_hooks(tmp_path: Path) -> None:
+    task, callback = Task(), LightningCallback(every=1, logger=None)
+    task.on_train_batch_end = lambda *_: 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        fit(task, tmp_path, callback)
+    assert callback.watch is not None
+    assert len(callback.watch.history) == 1
+    assert not task.model._forward_pre_hooks
+    assert not torch_optimizer._global_optimizer_pre_hooks
+    assert not torch_optimizer._global_optimizer_post_hooks
 
 
 def test_a_missing_library_is_one_sentence_and_importing_callbacks_loads_none() -> None:

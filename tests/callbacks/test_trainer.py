@@ -1,11 +1,14 @@
 """`TrainerCallback` in real trainings by `transformers.Trainer`: what it records, where it goes."""
 
+import gc
 import math
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.optim import optimizer as torch_optimizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # third parties warn at import and in training; that is theirs
 
@@ -118,6 +121,33 @@ def test_a_sick_network_stops_the_trainer(tmp_path: Path) -> None:
     with pytest.warns(RiskWarning, match="after 0 steps the network is SICK"):
         sick.train()
     assert sick.state.global_step == 1
+
+
+class Interrupted(transformers.TrainerCallback):
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        raise ArithmeticError("the cluster is on fire")
+
+
+def test_a_training_that_raises_leaves_no_hooks_and_keeps_no_watch(tmp_path: Path) -> None:
+    network, callback = Dying(), TrainerCallback(every=1)
+    with pytest.raises(ArithmeticError), callback:
+        trainer(tmp_path, network, callback, Interrupted()).train()
+    assert not network._forward_pre_hooks
+    assert not torch_optimizer._global_optimizer_pre_hooks
+    assert not torch_optimizer._global_optimizer_post_hooks
+    assert callback.watch is not None
+    assert len(callback.watch.history) == 1
+    # Without the context nobody tells it, but it ends with the callback.
+    callback.on_train_begin(None, transformers.TrainerState(), None, model=network)
+    watch = weakref.ref(callback.watch)
+    handles = callback.watch._handles
+    del callback
+    gc.collect()
+    assert watch() is None
+    network(torch.ones(2, 3, dtype=torch.long), torch.ones(2, 3, dtype=torch.long))["loss"].backward()
+    torch.optim.SGD(network.parameters(), 0.1).step()
+    for handle in handles:
+        handle.remove()
 
 
 def test_bad_arguments_are_refused_before_training() -> None:

@@ -1,7 +1,9 @@
 """Looking at a network while it trains: the numbers of a diagnosis, the same training to the last bit, a whole log."""
 
+import errno
 import functools
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -231,6 +233,38 @@ def test_a_look_that_fails_does_not_end_the_training() -> None:
     assert w.problems == ["step 0: ArithmeticError: not now"]
     assert w.history == []
     assert "failed   step 0: ArithmeticError: not now" in str(w)
+
+
+def test_a_logger_or_a_log_that_fails_does_not_end_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, model, seen = network(2), network(2), []
+    write, calls = os.write, iter(range(100))
+
+    def full_disk(descriptor: int, content: bytes) -> int:
+        """The first record is torn in its middle."""
+        call = next(calls)
+        if call == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, content[:50] if call == 0 else content)
+
+    def away(scalars: dict[str, float], step: int) -> None:
+        raise ConnectionError("refused")
+
+    log = tmp_path / "run.jsonl"
+    loggers = [away, lambda scalars, step: seen.append(step)]
+    with warnings.catch_warnings(record=True) as caught, watch(
+        model, every=2, updates=True, log=log, logger=loggers
+    ) as w:  # fmt: skip
+        warnings.simplefilter("always")
+        monkeypatch.setattr(os, "write", full_disk)
+        losses = train(model, 3)
+    assert losses == train(plain, 3)
+    assert seen == [0, 0, 2, 2], "of a look and of an update, each"
+    refused = [f"step {step}, not logged: ConnectionError: refused" for step in seen]
+    assert w.problems == ["step 0, not logged: OSError: [Errno 28] No space left on device", *refused]
+    assert [str(one.message) for one in caught] == [f"orthoscope could not log {w.problems[0]}"]
+    assert [record["step"] for record, _ in report.read_watch_log(log)] == [0, 2, 2], "half a line was taken away"
 
 
 def test_closures_accumulation_and_resumed_counts_are_looked_at_once_a_step() -> None:

@@ -1,7 +1,9 @@
+import asyncio
 import json
 
 import pytest
 
+from orthoscope.live.app import Exploration
 from orthoscope.live.following import Follower
 from report.handmade import document
 
@@ -32,6 +34,43 @@ def test_what_is_no_record_is_passed_over(tmp_path):
     follower = Follower(log)
     assert [record["step"] for record in follower.new()] == [7, 8]
     json.dumps(follower.history, allow_nan=False)
+
+
+def test_numbers_beyond_the_largest_are_null_and_other_shapes_are_passed_over(tmp_path):
+    log = tmp_path / "run.jsonl"
+    log.write_text(
+        line(1, diagnosis={"slope": 2.5}).replace("2.5", "-1e999").replace("0.1", "1e999")
+        + '{"step": 2, "scalars": [1]}\n{"step": 3, "diagnosis": "HEALTHY"}\n'
+        + '{"step": 4, "x": ' + "[" * 200_000 + "\n"
+    )  # fmt: skip
+    follower = Follower(log)
+    assert [record["step"] for record in follower.new()] == [1]
+    assert follower.history[0]["scalars"] == {}
+    assert follower.latest == {"slope": None}
+
+
+def test_a_log_that_cannot_be_read_is_said_once_and_followed_when_it_can(tmp_path):
+    log = tmp_path / "run.jsonl"
+    exploration = Exploration("token", str(log))
+    told = []
+    exploration.hub.tell = lambda kind, content: told.append((kind, json.loads(json.dumps(content))))
+
+    def look():
+        asyncio.run(exploration._look(exploration._follower))
+
+    log.mkdir()  # stat succeeds and open does not, also for root
+    look()
+    look()
+    log.rmdir()
+    log.write_text(line(1))
+    look()
+    with log.open("a") as file:
+        file.write(line(2))
+    look()
+    assert told[0] == ("unreadable", {"error": "cannot read run.jsonl: Is a directory"})
+    assert [kind for kind, _ in told] == ["unreadable", "history", "record"]
+    assert [record["step"] for record in told[1][1]["records"]] == [1]
+    assert told[2][1]["step"] == 2
 
 
 def test_a_log_that_begins_anew_is_read_anew(tmp_path):

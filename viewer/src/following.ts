@@ -36,6 +36,9 @@ export function following(file: string, on: (kind: string, act: (content: any) =
     draw();
     if (news.diagnosis) show(news.diagnosis);
   });
+  on("unreadable", (news: { error: string }) => {
+    status.textContent = printable(news.error);
+  });
   return section(`Following ${printable(file)}`, "following", status, figures);
 }
 

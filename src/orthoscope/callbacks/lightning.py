@@ -28,6 +28,7 @@ class LightningCallback(Callback):
         Watch(nn.Identity(), every=every, **{**options, "log": None})  # refused now, not when training begins
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.close()
         options = dict(self._options)
         if options.get("logger", "active") == "active":
             options["logger"] = list(trainer.loggers)
@@ -40,10 +41,10 @@ class LightningCallback(Callback):
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._end()
+        self.close()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self._end()
+        self.close()
 
     def _watched(self, module: LightningModule) -> nn.Module:
         if self._network is not None:
@@ -56,6 +57,7 @@ class LightningCallback(Callback):
         # `self.model(batch)` in training_step calls the child alone, `self(batch)` the child too.
         return children[0] if len(children) == 1 else module
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """Take the hooks away; `callback.watch` keeps what was seen."""
         if self.watch is not None:
-            self.watch.__exit__(None, None, None)
+            self.watch.close()

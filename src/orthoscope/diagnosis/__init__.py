@@ -7,6 +7,7 @@ from orthoscope.diagnosis.alignment import Alignment, align
 from orthoscope.diagnosis.diagnosis import Diagnosis, diagnose
 from orthoscope.diagnosis.forecast import Forecast, predict
 from orthoscope.diagnosis.rules import RULES, Rule
-from orthoscope.diagnosis.watch import Watch, watch
+from orthoscope.diagnosis.watch import Watch
+from orthoscope.diagnosis.watching import watch
 
 __all__ = ["RULES", "Alignment", "Diagnosis", "Forecast", "Rule", "Watch", "align", "diagnose", "predict", "watch"]

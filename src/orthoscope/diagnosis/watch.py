@@ -1,12 +1,9 @@
 """A network looked at while a training loop runs, which does not notice: its layers, and what optimizers do to them."""
 
-import contextlib
 import os
-import secrets
-import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -21,17 +18,16 @@ from torch.utils.hooks import RemovableHandle
 
 from orthoscope.diagnosis.diagnosis import Diagnosis
 from orthoscope.diagnosis.document import environment
-from orthoscope.diagnosis.trackers import active_loggers, trackers
 from orthoscope.diagnosis.update_row import UpdateRow
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.diagnosis.watch_record import WatchRecord, checkup, own_loss, profile_scalars, update_scalars
 from orthoscope.diagnosis.watch_table import watch_table
+from orthoscope.diagnosis.watch_telling import Telling
 from orthoscope.diagnosis.watched_updates import WatchedUpdates, plain_row
 from orthoscope.findings import Verdict
 from orthoscope.probe.batches import Call, first_samples
 from orthoscope.probe.names import unwrapped
 from orthoscope.probe.recording import Loss
-from orthoscope.report.watch_log import WatchLog
 from orthoscope.report.watch_text import history_text
 
 SCHEMA = "orthoscope.watch/2"
@@ -43,57 +39,6 @@ class RiskWarning(UserWarning):
 
 class StopTraining(Exception):  # noqa: N818 - a request, not an error
     """Raised in a loop that is to end; the context of the watch catches it."""
-
-
-def watch(
-    model: nn.Module,
-    optimizer: Optimizer | Iterable[Optimizer] | None = None,
-    every: int = 200,
-    *,
-    profile: bool = True,
-    updates: bool = False,
-    log: str | os.PathLike[str] | None = None,
-    logger: Any = "active",
-    on_risk: str | None = None,
-    loss: Loss | None = None,
-    samples: int = 64,
-    batch_statistics: bool = True,
-    largest: int = 4096,
-) -> "Watch":
-    """Look at `model` when training starts and after every `every` steps: `with watch(model) as w:` around any loop.
-
-    `profile` diagnoses it on the batch of that step, at most its first `samples`, just before the loop's own forward
-    pass; `w.history` keeps the verdict and the scalars, `w.latest` the last diagnosis. `updates` records what
-    every `every`-th optimizer step, beginning with the first, does to every matrix, in `w.rows`; that takes a
-    decomposition of each, and the time of some ten steps. Training is the same to the last bit.
-
-    `log` names a file that every record is appended to, one line of JSON each. At most eight scalars go to `logger`:
-    TensorBoard's writer, W&B, MLflow, trackio, a logger of Lightning, a function of scalars and step, or a list of
-    them; "active" means the runs of W&B, MLflow and trackio that are open. With `on_risk="warn"` a warning is given
-    when the verdict becomes worse than it ever was; "stop" also ends the loop when it is SICK: the `with` block is
-    left, and `w.stopped` says why.
-
-    `loss` and `batch_statistics` are those of `diagnose`; a model that is called with `labels`, as those of
-    transformers are, has a loss of its own. Without `optimizer`, every optimizer that moves parameters of the model is
-    watched, also one made later; of nested ones the outermost. Which matrices a parameter holds is said by the
-    optimizer, if that is `Muon`, else by its layer. Matrices of more than `largest` rows are skipped, because every
-    pair of rows is compared; `w.skipped` says what was skipped and why. Models that are spread over ranks are looked
-    at by all of them together, so every rank must watch; the first one writes.
-    """
-    return Watch(
-        model,
-        optimizer,
-        every,
-        profile=profile,
-        updates=updates,
-        log=log,
-        logger=logger,
-        on_risk=on_risk,
-        loss=loss,
-        samples=samples,
-        batch_statistics=batch_statistics,
-        largest=largest,
-    )
 
 
 class Watch(Viewed):
@@ -132,17 +77,14 @@ class Watch(Viewed):
         self.history: list[WatchRecord] = []
         self.latest: Diagnosis | None = None
         self.stopped = ""  # why training was to stop
-        self.problems: list[str] = []  # looks that failed; training went on
+        self.problems: list[str] = []  # looks that failed, and loggers; training went on
+        self._failed: set[str] = set()  # kinds of problems that were warned of
         self._called = model  # with the wrappers that it is called through
         self._profile, self._loss, self._samples, self._batch_statistics = profile, loss, samples, batch_statistics
         self._updates = WatchedUpdates(self.model, every, largest) if updates else None
         self._optimizers = _optimizers(optimizer)
         self._leader: weakref.ref[Optimizer] | None = None  # whose steps are counted
-        self._log = None if log is None else WatchLog(log)
-        self._logger = logger
-        if logger != "active":
-            trackers(logger)  # refused now, not after hours
-        self._run = secrets.token_hex(4)
+        self._telling = Telling(type(self.model).__name__, log, logger)
         self._on_risk, self._halt = on_risk, halt or _raise_stop
         self._worst = Verdict.HEALTHY
         self._looked_at: int | None = None
@@ -162,8 +104,7 @@ class Watch(Viewed):
     def __enter__(self) -> "Watch":
         if self._handles:
             raise RuntimeError("this watch is running already: leave its context first, or make another one")
-        # A compiled step or model calls them as they are.
-        before, after = torch.compiler.disable(self._before_step), torch.compiler.disable(self._after_step)
+        before, after = _weak_hook(self._before_step), _weak_hook(self._after_step)
         if self._optimizers is None:
             self._handles = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
         for optimizer in self._optimizers or ():
@@ -171,19 +112,23 @@ class Watch(Viewed):
             self._handles.append(optimizer.register_step_post_hook(after))
         if self._profile:
             # First of all: FSDP gathers parameters in a hook of its own, which must not have run yet.
-            forward = torch.compiler.disable(self._before_forward)
+            forward = _weak_hook(self._before_forward)
             self._handles.append(self._called.register_forward_pre_hook(forward, prepend=True, with_kwargs=True))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        self.close()
+        return isinstance(error, StopTraining) and str(error) == self.stopped
+
+    def close(self) -> None:
+        """Take the hooks away, as the end of the context does; what was seen stays."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
         if self._updates is not None:
             self._updates.forget()
-        return isinstance(error, StopTraining) and str(error) == self.stopped
 
     def _before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Look, if this is the first call with gradients since a step that asks for it."""
@@ -198,38 +143,28 @@ class Watch(Viewed):
     def _look(self, call: Call) -> None:
         try:
             loss = self._loss or (own_loss if "labels" in call.kwargs else None)
-            with _own_casts():
-                diagnosis = checkup(self._called, first_samples(call, self._samples), loss, self._batch_statistics)
-        except Exception as error:  # whatever a look runs into must not end somebody's training
-            self.problems.append(f"step {self.step}: {type(error).__name__}: {error}")
-            if len(self.problems) == 1:
-                warnings.warn(f"orthoscope could not look at {self.problems[0]}", RiskWarning, stacklevel=2)
+            diagnosis = checkup(self._called, first_samples(call, self._samples), loss, self._batch_statistics)
+        except Exception as error:  # a model may raise anything when it is run once more
+            self._fail("look at", f"step {self.step}: {type(error).__name__}: {error}")
             return
         self.latest = diagnosis
         scalars = profile_scalars(diagnosis)
         self.history.append(WatchRecord(self.step, diagnosis.verdict, diagnosis.summary, scalars, diagnosis.seconds))
-        self._tell(self.step, scalars, diagnosis=diagnosis)
+        self._tell(scalars, diagnosis)
         self._weigh(diagnosis)
 
-    def _tell(self, step: int, scalars: dict[str, float], **content: Any) -> None:
-        """Append to the log, and give the scalars to the loggers; on the first rank alone."""
-        if not _is_first_rank():
-            return
-        if self._log is not None:
-            diagnosis, rows = content.get("diagnosis"), content.get("rows", ())
-            self._log.append(
-                {
-                    "run": self._run,
-                    "name": type(self.model).__name__,
-                    "step": step,
-                    "time": time.time(),
-                    "scalars": scalars,
-                    "diagnosis": None if diagnosis is None else diagnosis.document(),
-                    "updates": [plain_row(row) for row in rows],
-                }
-            )
-        for send in trackers(active_loggers() if self._logger == "active" else self._logger):
-            send(scalars, step)
+    def _tell(
+        self, scalars: dict[str, float], diagnosis: Diagnosis | None = None, rows: Iterable[UpdateRow] = ()
+    ) -> None:
+        for failure in self._telling.tell(self.step, scalars, diagnosis, rows):
+            self._fail("log", f"step {self.step}, not logged: {failure}")
+
+    def _fail(self, verb: str, sentence: str) -> None:
+        """Note what must not end somebody's training, and warn of the first of its kind."""
+        self.problems.append(sentence)
+        if verb not in self._failed:
+            self._failed.add(verb)
+            warnings.warn(f"orthoscope could not {verb} {sentence}", RiskWarning, stacklevel=3)
 
     def _weigh(self, diagnosis: Diagnosis) -> None:
         if self._on_risk is None or diagnosis.verdict is Verdict.HEALTHY:
@@ -255,7 +190,7 @@ class Watch(Viewed):
             return
         rows = [] if self._updates is None else self._updates.after(optimizer)
         if rows:
-            self._tell(self.step, update_scalars(rows), rows=rows)
+            self._tell(update_scalars(rows), rows=rows)
         if self._leader is not None and self._leader() is optimizer:
             self.step += 1
 
@@ -296,24 +231,23 @@ class Watch(Viewed):
         return f"<Watch of {type(self.model).__name__}: {looks}{rows}{state}>"
 
 
-@contextlib.contextmanager
-def _own_casts() -> Iterator[None]:
-    """Autocast keeps the weights that it has cast: those of a look belong to another graph than the loop's."""
-    kept = torch.is_autocast_cache_enabled()
-    torch.set_autocast_cache_enabled(False)
-    try:
-        yield
-    finally:
-        torch.set_autocast_cache_enabled(kept)
+def _weak_hook(method: Callable[..., None]) -> Callable[..., None]:
+    """A hook that does nothing once its watch is gone: torch keeps hooks of all optimizers for ever, and with a bound
+    method the watch and its model, if a training ended by an exception. It is not removed then, for that may be while
+    torch goes through its hooks.
+    """
+    reference = weakref.WeakMethod(method)
+
+    def hook(*arguments: Any) -> None:
+        call = reference()
+        if call is not None:
+            call(*arguments)
+
+    return torch.compiler.disable(hook)  # a compiled step or model calls it as it is
 
 
 def _raise_stop(sentence: str) -> None:
     raise StopTraining(sentence)
-
-
-def _is_first_rank() -> bool:
-    distributed = torch.distributed
-    return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0
 
 
 def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer] | None:

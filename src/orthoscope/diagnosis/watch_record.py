@@ -1,11 +1,13 @@
 """One look at a network in training: its diagnosis on the batch of that step, a few scalars, a line of a log."""
 
+import contextlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from orthoscope.diagnosis.diagnosis import Diagnosis
@@ -47,7 +49,8 @@ class WatchRecord:
 def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: bool) -> Diagnosis:
     """A diagnosis of a network in training: measured and judged as at its start, but theory has nothing to say."""
     start = time.perf_counter()
-    recording = record(model, call, loss, batch_statistics=batch_statistics)
+    with _own_casts():
+        recording = record(model, call, loss, batch_statistics=batch_statistics)
     return Diagnosis(
         name=class_name(unwrapped(model)),
         recording=recording,
@@ -56,6 +59,17 @@ def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: b
         expected=Expectation(refusal=_TRAINED),
         seconds=time.perf_counter() - start,
     )
+
+
+@contextlib.contextmanager
+def _own_casts() -> Iterator[None]:
+    """Autocast keeps the weights that it has cast: those of a look belong to another graph than the loop's."""
+    kept = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(kept)
 
 
 def own_loss(output: Any) -> Tensor:

@@ -32,6 +32,7 @@ class Exploration:
         self.hub = Hub()
         self._token = token
         self._follower = None if follow is None else Follower(follow)
+        self._unreadable = ""  # why the log cannot be read just now
         self._diagnoses = Diagnoses(self.hub)
         self._curves = Curves()
 
@@ -85,6 +86,8 @@ class Exploration:
 
     async def events(self, _: Request) -> Response:
         first = [] if self._follower is None else [event("history", self._history())]
+        if self._unreadable:
+            first.append(event("unreadable", {"error": self._unreadable}))
         return StreamingResponse(self.hub.stream(first), media_type="text/event-stream")
 
     def _history(self) -> dict[str, Any]:
@@ -95,14 +98,25 @@ class Exploration:
         """Look at the log for as long as the server runs."""
         self.hub.bind(asyncio.get_running_loop())
         while self._follower is not None:
-            before = len(self._follower.history)
-            new = await asyncio.to_thread(self._follower.new)
-            if len(self._follower.history) < before:
-                self.hub.tell("history", self._history())
-            else:
-                for record in new:
-                    self.hub.tell("record", summary(record) | {"diagnosis": record.get("diagnosis")})
+            await self._look(self._follower)
             await asyncio.sleep(_LOOK_EVERY)
+
+    async def _look(self, follower: Follower) -> None:
+        """Tell what is new in the log; or once, in a sentence, that it cannot be read: it may be again."""
+        before, unreadable = len(follower.history), self._unreadable
+        try:
+            new = await asyncio.to_thread(follower.new)
+        except OSError as error:
+            self._unreadable = f"cannot read {follower.path.name}: {error.strerror or error}"
+            if self._unreadable != unreadable:
+                self.hub.tell("unreadable", {"error": self._unreadable})
+            return
+        self._unreadable = ""
+        if unreadable or len(follower.history) < before:
+            self.hub.tell("history", self._history())
+        else:
+            for record in new:
+                self.hub.tell("record", summary(record) | {"diagnosis": record.get("diagnosis")})
 
 
 async def _body(request: Request) -> bytes:

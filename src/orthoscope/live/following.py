@@ -1,6 +1,7 @@
 """A log that another process writes, one line of JSON a record: read as it grows."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,18 @@ class Follower:
     def new(self) -> list[dict[str, Any]]:
         """Records that were completed since the last look; half a line waits for its other half.
 
-        A line that is no object with a step is passed over: another program's log should not end this one's.
-        A file that has become shorter is read from its beginning.
+        A line that is no record is passed over: another program's log should not end this one's. A file that has become
+        shorter is read from its beginning. One that is there and cannot be read raises OSError, and nothing is lost.
         """
         try:
             size = self.path.stat().st_size
-        except OSError:
+            if size < self._place:
+                self._place, self.history, self.latest = 0, [], None
+            with self.path.open("rb") as file:
+                file.seek(self._place)
+                content = file.read(_MOST_AT_ONCE)
+        except FileNotFoundError:
             return []  # not there yet
-        if size < self._place:
-            self._place, self.history, self.latest = 0, [], None
-        with self.path.open("rb") as file:
-            file.seek(self._place)
-            content = file.read(_MOST_AT_ONCE)
         whole = content[: content.rfind(b"\n") + 1]
         self._place += len(whole)
         found = [record for line in whole.splitlines() if (record := _record(line)) is not None]
@@ -60,9 +61,20 @@ def summary(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
+    """An object with a step, whose scalars and diagnosis are objects if they are there; nan and infinity are null."""
     try:
-        content = json.loads(line, parse_constant=lambda _: None)  # nan and infinity are not JSON
-    except ValueError:
+        content = json.loads(line, parse_constant=lambda _: None, parse_float=_finite)
+    except (ValueError, RecursionError):
         return None
     known = isinstance(content, dict) and isinstance(content.get("step"), int)
-    return content if known else None
+    return content if known and all(_is_object(content.get(name)) for name in ("scalars", "diagnosis")) else None
+
+
+def _is_object(content: Any) -> bool:
+    return content is None or isinstance(content, dict)
+
+
+def _finite(digits: str) -> float | None:
+    """1e999 is JSON, but no number that could be told again."""
+    number = float(digits)
+    return number if math.isfinite(number) else None

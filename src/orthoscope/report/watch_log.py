@@ -23,10 +23,14 @@ class WatchLog:
             raise ValueError(f"{str(path)!r} is a folder: give the name of a file, such as run.jsonl")
         if self.path.exists():
             self._continue()
+        self._torn = False  # an append has failed, and may have left half a line
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record, with its schema, as one line."""
         line = json.dumps({"schema": RECORD_SCHEMA, **record}, allow_nan=False, separators=(",", ":")) + "\n"
+        if self._torn and self.path.exists():
+            self._continue()
+        self._torn = True
         # One call with O_APPEND: a reader, or another process that writes here, sees the whole line or nothing of it.
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:
@@ -36,6 +40,7 @@ class WatchLog:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        self._torn = False
 
     def _continue(self) -> None:
         """Go on with a log: refuse what is none, and take away the half of a line that a crash has left."""
