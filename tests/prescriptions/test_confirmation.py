@@ -1,7 +1,9 @@
 """A short training tells whether the verdict was right, by the rule of the calibration."""
 
+import itertools
 import json
 import math
+from collections.abc import Iterator
 
 import jsonschema
 import pytest
@@ -52,10 +54,12 @@ def test_guessing_is_the_entropy_of_the_labels_and_the_variance_of_numbers() -> 
     labels = torch.tensor([0, 0, 0, 1])
     inputs = torch.zeros(4, 2)
     entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
-    found = constant_loss(lambda: iter([(inputs, labels)]), torch.zeros(4, 2), nn.functional.cross_entropy)
+    found = constant_loss([(inputs, labels)], torch.zeros(4, 2), nn.functional.cross_entropy)
     assert found == pytest.approx(entropy, abs=1e-5)
     numbers = torch.tensor([[1.0], [2.0], [3.0], [6.0]])
-    found = constant_loss(lambda: iter([(inputs, numbers)]), torch.zeros(4, 1), nn.functional.mse_loss)
+    found = constant_loss(
+        [(inputs[:3], numbers[:3]), (inputs[3:], numbers[3:])], torch.zeros(4, 1), nn.functional.mse_loss
+    )
     assert found == pytest.approx(numbers.var(correction=0).item(), abs=1e-5)
 
 
@@ -106,3 +110,65 @@ def test_data_and_loss_of_the_user_are_taken() -> None:
 def test_mistakes_are_one_sentence(arguments: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         orthoscope.confirm(mlp(2, "he"), **{"batch": BATCH, **arguments})  # type: ignore[arg-type]
+
+
+class Tokens(nn.Module):
+    """A prediction for every token of sequences of any length, which notes what it was shown."""
+
+    seen: list[list[int]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(12, 8), nn.Linear(8, 12)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.seen.append(tokens.flatten().tolist())
+        out: torch.Tensor = self.head(self.embedding(tokens))
+        return out
+
+
+def test_an_endless_loader_of_batches_of_any_size_is_read_once_and_no_further_than_needed() -> None:
+    generator = torch.Generator().manual_seed(0)
+    taken: list[torch.Tensor] = []
+
+    def endless() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for count in itertools.count():
+            tokens = torch.randint(12, (2 + count % 3, 4 + count % 2), generator=generator)
+            taken.append(tokens)
+            yield tokens, tokens % 3
+
+    model = Tokens()
+    Tokens.seen = []
+    healthy = orthoscope.diagnose(mlp(2, "he"), BATCH)
+    found = orthoscope.confirm(model, endless(), steps=12, learning_rates=(0.1, 0.01), diagnosis=healthy)
+    assert len(taken) == 12
+    assert Tokens.seen == [tokens.flatten().tolist() for tokens in taken] * 2
+    shares = torch.cat([tokens.flatten() % 3 for tokens in taken]).bincount().double()
+    entropy = torch.distributions.Categorical(probs=shares).entropy().item()
+    assert found.guessing_loss == pytest.approx(entropy, abs=1e-4)
+    assert found.reference == "a shallow network"
+
+
+class Noting(nn.Module):
+    seen: list[list[float]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 1)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.seen.append(inputs.flatten().tolist())
+        out: torch.Tensor = self.layer(inputs)
+        return out
+
+
+def test_every_learning_rate_sees_the_same_batches_in_the_same_order() -> None:
+    Noting.seen = []
+    inputs = torch.arange(100.0).reshape(-1, 1) / 100
+    healthy = orthoscope.diagnose(mlp(2, "he"), BATCH)
+    orthoscope.confirm(Noting(), (inputs, inputs), steps=10, learning_rates=(0.01, 0.001), diagnosis=healthy)
+    assert len(Noting.seen) == 20
+    assert Noting.seen[:10] == Noting.seen[10:]
+    assert Noting.seen[0] != Noting.seen[2]  # and every epoch is shuffled anew

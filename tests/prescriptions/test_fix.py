@@ -1,6 +1,7 @@
 """A fix is tried on copies, kept by the rule, and done again by its snippet; what it cannot judge it refuses."""
 
 import copy
+import dataclasses
 import json
 import math
 
@@ -11,9 +12,10 @@ from torch import Tensor, nn
 
 import orthoscope
 from orthoscope import report
+from orthoscope.diagnosis.as_drawn import doubt_that_drawn
 from orthoscope.findings import Verdict
 from orthoscope.models import MLP
-from orthoscope.prescriptions import Outcome, Prescription
+from orthoscope.prescriptions import Outcome, Prescription, fixing
 from orthoscope.prescriptions.axes import Axes, Axis, kept
 from orthoscope.prescriptions.prescription import Change
 
@@ -186,3 +188,80 @@ def test_a_network_whose_layers_are_never_seen_to_run_is_refused_and_kept() -> N
     with pytest.raises(ValueError, match="order in which its weight layers run cannot be found"):
         orthoscope.fix(model, BATCH)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def foreign() -> nn.Sequential:
+    """A plain network of torch alone, as deep as it is sick, its weights as torch draws them."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = [layer for _ in range(12) for layer in (nn.Linear(16, 16), nn.ReLU(inplace=True))]
+        return nn.Sequential(*layers, nn.Linear(16, 10))
+
+
+def test_fresh_weights_of_torch_are_changed_in_place_and_trained_ones_only_if_allowed() -> None:
+    fresh, model = foreign(), foreign()
+    labels = torch.arange(32) % 10
+    orthoscope.prescribe(orthoscope.diagnose(fresh, BATCH)).apply_(fresh, BATCH)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(20):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(BATCH), labels).backward()
+        optimizer.step()
+    optimizer.zero_grad()
+    before = copy.deepcopy(model.state_dict())
+    diagnosis = orthoscope.diagnose(model, BATCH)
+    assert diagnosis.anatomy.trained == ""
+    with pytest.raises(ValueError, match=r"not as torch draws them.*prescribe\(diagnosis, trained=False\) allows"):
+        orthoscope.prescribe(diagnosis).apply_(model, BATCH)
+    assert "on a copy, for your weights may be trained" in orthoscope.fix(model, BATCH).sentence
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    orthoscope.prescribe(diagnosis, trained=False).apply_(model, BATCH)
+    assert not torch.equal(model[0].weight, before["0.weight"])
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Linear(3, 2), nn.Conv2d(4, 6, 3, groups=2), nn.ConvTranspose1d(4, 6, 3)], ids=repr
+)
+def test_a_layer_is_known_to_be_fresh_until_it_is_moved_shrunk_or_filled(layer: nn.Linear) -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        assert doubt_that_drawn(nn.Sequential(copy.deepcopy(layer).to(dtype))) == ""
+    large = nn.Linear(30, 30)
+    assert doubt_that_drawn(nn.Sequential(large)) == ""
+    for change in (lambda w: w + 0.01, lambda w: w * 0.9, lambda w: 0 * w + 0.1):
+        moved = copy.deepcopy(large)
+        moved.weight.data = change(moved.weight.data)
+        assert "'0'" in doubt_that_drawn(nn.Sequential(moved))
+
+
+def step_to(name: str, forward: tuple[Verdict, float], backward: tuple[Verdict, float]) -> Prescription:
+    """A step after which the network is measured to be there."""
+
+    def change(model: nn.Module) -> None:
+        model.place = plane(forward, backward)  # type: ignore[assignment]
+
+    return Prescription(name, "for the test", (Change(change, "change"),))
+
+
+def test_what_the_rule_keeps_is_not_hidden_by_what_it_does_not_and_any_error_is_a_step_that_does_not_apply(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = sick(depth=2)
+    diagnosis = orthoscope.diagnose(sick(), BATCH)
+    start = plane((SICK, 0.9), (HEALTHY, 1.0))
+
+    def fail(model: nn.Module) -> None:
+        raise KeyError
+
+    def measured(candidate: nn.Module, *_: object, **__: object) -> object:
+        return dataclasses.replace(diagnosis, name=candidate.place)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fixing, "diagnose", measured)
+    monkeypatch.setattr(fixing, "axes", lambda found: found.name if isinstance(found.name, Axes) else start)
+    steps = (
+        Prescription("broken", "for the test", (Change(fail, "fail"),)),
+        step_to("harms", (HEALTHY, 0.1), (AT_RISK, 5.0)),  # at risk only, but gradients were healthy
+        step_to("helps", (SICK, 0.8), (HEALTHY, 1.0)),
+    )
+    found = fixing.fix_by_plan(orthoscope.Plan(diagnosis, steps), model, BATCH, steps=1)
+    assert [step.name for step in found.steps] == ["helps"]
+    assert found.plan[0].outcome == "does not apply: KeyError"

@@ -9,9 +9,12 @@ import torch
 from torch import Tensor, nn
 
 import orthoscope
+from orthoscope.layers.centred_activation import value_and_slope_at_zero
 from orthoscope.models import MLP
-from orthoscope.prescriptions import insert_norms_, prescribe, scale_branches_, soften_activations_
+from orthoscope.prescriptions import Prescription, insert_norms_, prescribe, scale_branches_, soften_activations_
 from orthoscope.prescriptions.gains import critical_gain
+from orthoscope.prescriptions.prescription import Change
+from orthoscope.prescriptions.snippet import snippet
 from orthoscope.prescriptions.softening import softened, strength_for
 from orthoscope.theory import kernel_map
 
@@ -176,3 +179,56 @@ def test_trained_weights_get_advice_only_unless_new_ones_are_allowed() -> None:
     seen = orthoscope.diagnose(model, BATCH)
     assert not prescribe(seen).applicable
     assert prescribe(seen, trained=False).applicable
+
+
+@pytest.mark.parametrize("kind", [nn.ReLU, nn.ELU, nn.SiLU, nn.Hardswish])
+def test_activations_that_work_in_place_are_treated_as_those_that_do_not(kind: Any) -> None:
+    assert critical_gain(kind(inplace=True)) == critical_gain(kind())
+    assert strength_for(kind(inplace=True), 30) == strength_for(kind(), 30)
+    assert value_and_slope_at_zero(kind(inplace=True)) == value_and_slope_at_zero(kind())
+
+
+def test_an_activation_in_several_places_is_replaced_in_all_of_them() -> None:
+    shared = nn.ReLU()
+    model = nn.Sequential(nn.Linear(4, 4), shared, nn.Sequential(nn.Linear(4, 4), shared), shared)
+    assert soften_activations_(model, {"ReLU()": 0.5}) == ["1", "2.1", "3"]
+    assert not any(isinstance(module, nn.ReLU) for module in model.modules())
+
+
+class Gate(nn.Module):
+    """Somebody's activation, with a part inside: it prints over several lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Tanh()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        out: Tensor = self.inner(inputs)
+        return out
+
+
+def test_a_reason_of_several_lines_leaves_a_snippet_that_compiles() -> None:
+    assert "\n" in repr(Gate())
+    code = snippet([Prescription("weights", f"for {Gate()!r}", (Change(len, "len"),))])
+    compile(code, "snippet", "exec")
+    assert "# weights: for Gate( (inner): Tanh() )\nlen(model)\n" in code
+
+
+class Attention(nn.Module):
+    """Three projections behind one normalisation, then one behind an activation that works in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(16, 8), nn.LayerNorm(8)
+        self.q, self.k, self.v, self.out, self.last = (nn.Linear(8, 8) for _ in range(5))
+        self.after = nn.LayerNorm(8)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.norm(self.first(inputs))
+        hidden = self.q(hidden) * self.k(hidden.view(1, *hidden.shape)[0]) + self.v(hidden)
+        out: Tensor = self.last(self.after(self.out(hidden)).relu_())
+        return out
+
+
+def test_layers_that_share_a_normalisation_get_no_second_one() -> None:
+    assert insert_norms_(Attention(), BATCH) == ["out", "last"]

@@ -14,13 +14,18 @@ _AROUND_ANOTHER = (ShapedActivation, CentredActivation, BlendedActivation)
 
 
 def activation_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Activations by name, in order of definition; one around another counts once. No module of the model is run."""
+    """Activations by name, in order of definition; one around another counts once. No module of the model is run.
+
+    A module that is in several places comes with the name of each.
+    """
     known: dict[str, bool] = {}
     yield from _walk("", model, known)
 
 
 def _walk(prefix: str, module: nn.Module, known: dict[str, bool]) -> Iterator[tuple[str, nn.Module]]:
-    for name, child in module.named_children():
+    for name, child in module._modules.items():  # named_children would leave out what is there twice
+        if child is None:
+            continue
         if isinstance(child, _AROUND_ANOTHER) or next(child.children(), None) is None:
             # By what it prints: in a deep network all activations are of a few kinds.
             text = f"{type(child).__module__}.{type(child).__qualname__} {child!r}"
@@ -43,8 +48,8 @@ def is_activation(module: nn.Module) -> bool:
         # A copy without hooks: what the user's module counts or remembers is not for us to move.
         twin = copy.deepcopy(module).eval()
         with torch.no_grad():
-            together = twin.forward(points.reshape(4, 3))
-            alone = torch.cat([twin.forward(point.reshape(1)) for point in points])
+            together = twin.forward(points.clone().reshape(4, 3))
+            alone = torch.cat([twin.forward(point.clone().reshape(1)) for point in points])
     except Exception:  # whatever a module raises on numbers that it was not made for
         return False
     if not isinstance(together, Tensor) or together.shape != (4, 3) or alone.shape != points.shape:

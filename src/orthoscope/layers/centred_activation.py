@@ -1,5 +1,6 @@
 """An activation moved and stretched so that it passes through 0 with slope 1."""
 
+import copy
 from typing import final
 
 import torch
@@ -31,9 +32,10 @@ class CentredActivation(nn.Module):
 
 
 def value_and_slope_at_zero(activation: nn.Module) -> tuple[float, float]:
-    r"""$\phi(0)$ and $\phi'(0)$, by automatic differentiation in float64."""
+    r"""$\phi(0)$ and $\phi'(0)$, by automatic differentiation in float64; a copy is run."""
+    twin = copy.deepcopy(activation)
     with torch.enable_grad():
         origin = torch.zeros(1, dtype=torch.float64, requires_grad=True)
-        value = activation(origin)
+        value = twin(origin.clone())  # it may work in place, which a leaf does not allow
         (slope,) = torch.autograd.grad(value, origin)
     return float(value.detach()), float(slope)

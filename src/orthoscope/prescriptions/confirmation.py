@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -134,7 +135,8 @@ def confirm(
 ) -> Confirmation:
     """Train copies of `model` for a few steps at several learning rates, and say whether its verdict was right.
 
-    `batches` is a DataLoader or a list of (inputs, targets), or one such pair of tensors, cut into batches of 64.
+    `batches` is a DataLoader or a list of (inputs, targets), or one such pair of tensors, cut into batches of 64; of
+    a loader as many are taken as there are steps, once, and every run sees these in the same order.
     Without it, embedded digits or text are made to fit `batch`, what the model is called with. `loss(output, target)`
     is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "sgd",
     with momentum 0.9, or "adam". It trains if it learns half of what a shallow network learns from the same batches
@@ -142,18 +144,19 @@ def confirm(
     made on the first batch. The model is left as it is.
     """
     _check(steps, learning_rates, optimizer)
-    epoch, source = _epochs(model, batches, batch, seed)
-    inputs, targets = next(iter(epoch()))
+    start, source = _data(model, batches, batch, steps, seed)
+    seen = list(islice(start()(), steps))
+    inputs, targets = seen[0]
     criterion = _criterion(targets) if loss is None else loss
     verdict = (diagnose(model, inputs) if diagnosis is None else diagnosis).verdict
     name = type(unwrapped(model)).__name__ if diagnosis is None else diagnosis.name
 
     def sweep(candidate: nn.Module) -> tuple[Run, ...]:
-        return tuple(_run(candidate, epoch, criterion, rate, steps, optimizer, seed) for rate in learning_rates)
+        return tuple(_run(candidate, start(), criterion, rate, steps, optimizer, seed) for rate in learning_rates)
 
     output = _example_output(model, inputs)
-    guessing = constant_loss(epoch, output, criterion)
-    shallow = shallow_network(inputs, output, seed)
+    guessing = constant_loss(seen, output, criterion)
+    shallow = shallow_network([one for one, _ in seen], output, seed)
     reference = guessing * (1 - _LEAST_LEARNT) if shallow is None else min(run.final for run in sweep(shallow))
     words = "a fifth less than guessing" if shallow is None else "a shallow network"
     return Confirmation(name, verdict, sweep(model), guessing, reference, words, source, steps)
@@ -175,8 +178,8 @@ def _check(steps: int, learning_rates: Sequence[float], optimizer: str) -> None:
         raise ValueError(f"unknown optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
 
 
-def _epochs(model: nn.Module, batches: Any, batch: Any, seed: int) -> tuple[Epoch, str]:
-    """Batches as often as they are asked for, the same ones for every run, and where they come from."""
+def _data(model: nn.Module, batches: Any, batch: Any, steps: int, seed: int) -> tuple[Callable[[], Epoch], str]:
+    """What gives each run epochs of its own, with the same batches in the same order, and where these come from."""
     if batches is None:
         if batch is None:
             raise ValueError("a training needs data: give batches of (inputs, targets), or a batch= that data can fit")
@@ -186,15 +189,16 @@ def _epochs(model: nn.Module, batches: Any, batch: Any, seed: int) -> tuple[Epoc
     if pair and batches[0].ndim > 1:
         return _shuffled(batches[0], batches[1], seed), "your data"
     with torch.random.fork_rng():
-        found = [(one[0], one[1]) for one in batches]
+        # No more than a run can take: a loader may go on for ever, and what it gives may not fit into memory.
+        found = [(one[0], one[1]) for one in islice(batches, steps)]
     if not found:
         raise ValueError("the data is empty: give at least one batch of (inputs, targets)")
-    return lambda: iter(found), "your data"
+    return lambda: lambda: iter(found), "your data"
 
 
-def _shuffled(inputs: Tensor, targets: Tensor, seed: int) -> Epoch:
-    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed))
-    return minibatches(inputs[order], targets[order], min(_SAMPLES, len(inputs)), torch.Generator().manual_seed(seed))
+def _shuffled(inputs: Tensor, targets: Tensor, seed: int) -> Callable[[], Epoch]:
+    size = min(_SAMPLES, len(inputs))
+    return lambda: minibatches(inputs, targets, size, torch.Generator().manual_seed(seed))
 
 
 def _criterion(targets: Tensor) -> Loss:

@@ -30,6 +30,10 @@ class _State:
     def axes(self) -> Axes:
         return axes(self.diagnosis)
 
+    def rank(self, before: Axes) -> tuple[bool, tuple[float, ...]]:
+        """Smaller is better: what the rule keeps comes before what it does not, however mild that is."""
+        return not kept(before, self.axes), self.axes.badness
+
 
 def fix(
     model: nn.Module,
@@ -46,12 +50,14 @@ def fix(
     """Diagnose, prescribe, try prescriptions on copies, and keep what helps; `model` itself is left as it is.
 
     At most `steps` prescriptions are combined: the first that makes the network healthy with gradients to spare, or
-    else the one that leaves it least bad, and from there again. What is kept obeys one rule (`axes.kept`): the verdict
-    gets no worse, an axis that was sick or at risk improves, one that was healthy stays healthy; if both were sick,
-    both improve. `.model` of the result is the fixed copy, `.snippet` the code that makes the changes on your network.
+    else the one that leaves it least bad of those that the rule keeps, and from there again. The rule (`axes.kept`):
+    the verdict gets no worse, an axis that was sick or at risk improves, one that was healthy stays healthy; if both
+    were sick, both improve. `.model` of the result is the fixed copy, `.snippet` the code that makes the changes on
+    your network.
 
-    `trained` and `reinitialise` are as in `prescribe`: trained weights are left alone unless you allow new ones. A
-    batch of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused by a ValueError.
+    `trained` and `reinitialise` are as in `prescribe`: trained weights are left alone unless you allow new ones. Where
+    they show no sign of training and are not known to be fresh either, the copy gets new ones, and `.sentence` says so.
+    A batch of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused by a ValueError.
     """
     before = diagnose(model, batch, loss, name=name, max_samples=max_samples, seed=seed)
     _refuse_unjudgeable(before)
@@ -93,8 +99,12 @@ def fix_by_plan(
 
 
 def _next(plan: Plan, state: _State, batch: Any, measured: Any, tried: dict[str, Prescription]) -> _State | None:
-    """The first step that makes the network comfortable, or the one that leaves it least bad; None if none helps."""
-    best: _State | None = None
+    """The first step that makes the network comfortable, or the best of them; None if none helps.
+
+    The best is the least bad of those that the rule keeps, and if it keeps none, of all: the next step may mend that.
+    """
+    before = axes(plan.diagnosis)
+    best = state
     for step in plan.applicable:
         if step.name in {one.name for one in state.steps}:
             continue
@@ -102,18 +112,19 @@ def _next(plan: Plan, state: _State, batch: Any, measured: Any, tried: dict[str,
         try:
             step.apply_(candidate, batch)
             found = measured(candidate)
-        except (ValueError, RuntimeError) as reason:
-            tried.setdefault(step.name, replace(step, outcome=f"does not apply: {reason}"))
+        except Exception as reason:  # the network is the user's, and a changed one may raise anything
+            why = str(reason) or type(reason).__name__
+            tried.setdefault(step.name, replace(step, outcome=f"does not apply: {why}"))
             continue
         done = replace(step, measured=effect(found), verdict=found.verdict)
         if not state.steps:
             tried[step.name] = replace(done, outcome="tried")
         after = _State(candidate, found, (*state.steps, done))
-        if best is None or after.axes.badness < best.axes.badness:
+        if after.rank(before) < best.rank(before):
             best = after
-        if after.axes.comfortable:
+        if best is after and after.axes.comfortable:
             break
-    return best if best is not None and best.axes.badness < state.axes.badness else None
+    return None if best is state else best
 
 
 def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model: nn.Module) -> Fix:
@@ -125,6 +136,8 @@ def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model:
     steps = tuple(replace(step, outcome="kept") for step in state.steps)
     done = {step.name: step for step in steps}
     sentence = f"{before.verdict} → {state.diagnosis.verdict} by {', then '.join(done)}"
+    if doubt := plan.doubt(model):
+        sentence += f"; on a copy, for your weights may be trained ({doubt})"
     return Fix(
         state.model,
         before,

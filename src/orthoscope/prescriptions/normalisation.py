@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from orthoscope.init.schemes import weight_layers
-from orthoscope.probe import record
-from orthoscope.probe.names import unwrapped
+from orthoscope.probe.batches import as_call, tensors_in
+from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
 
 _NORMS = (_NormBase, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
 
@@ -16,22 +16,13 @@ def insert_norms_(model: nn.Module, batch: Any) -> list[str]:
     """Put a normalisation of every sample before each hidden linear layer or convolution; returns their names.
 
     $h \\mapsto W\\,\\mathrm{norm}(h)$: `nn.LayerNorm` before `nn.Linear`, `nn.GroupNorm` of one group before others.
-    The first layer that runs is left alone, for its input is data; so is one whose input comes from a normalisation.
+    The first layer that runs is left alone, for its input is data; so is one whose input is the output
+    of a normalisation, or a view of it.
     A layer named `fc` becomes `nn.Sequential(norm, fc)`: its weight is `fc.1.weight` from then on.
     """
     layers = dict(weight_layers(model))
-    order = [layer.name for layer in record(model, batch, max_samples=2).layers if layer.call == 0]
-    modules = dict(unwrapped(model).named_modules())
-    chosen = []
-    before: nn.Module | None = None
-    started = False
-    for name in order:
-        module = modules.get(name)
-        if name in layers and started and not isinstance(before, _NORMS) and _norm_for(layers[name]) is not None:
-            chosen.append(name)
-        started = started or name in layers
-        if module is not None and next(module.children(), None) is None:
-            before = module
+    hidden = list(_normalised(model, batch).items())[1:]
+    chosen = [name for name, normalised in hidden if not normalised and _norm_for(layers[name]) is not None]
     if not chosen:
         raise ValueError("every hidden layer that can take one has a normalisation before it")
     for name in chosen:
@@ -42,6 +33,41 @@ def insert_norms_(model: nn.Module, batch: Any) -> list[str]:
         pair = nn.Sequential(norm.to(weight.device, weight.dtype), layers[name]).train(layers[name].training)
         setattr(model.get_submodule(parent), child, pair)
     return chosen
+
+
+def _normalised(model: nn.Module, batch: Any) -> dict[str, bool]:
+    """For every weight layer, in the order of their first calls on a copy, whether a normalisation made its input."""
+    call = as_call(model, batch)
+    twin = replica(model)
+    inputs = arguments(twin, call)
+    outputs: list[Tensor] = []  # kept, so that no other tensor gets their memory
+    made: set[tuple[int, int]] = set()
+    found: dict[str, bool] = {}
+
+    def after_norm(_module: nn.Module, _args: Any, output: Any) -> None:
+        outputs.extend(tensors_in(output))
+        made.update(_contents(tensor) for tensor in tensors_in(output))
+
+    def before_layer(name: str) -> Any:
+        def look(_module: nn.Module, args: Any, kwargs: Any) -> None:
+            given = next(tensors_in((args, kwargs)), None)
+            found.setdefault(name, given is not None and _contents(given) in made)
+
+        return look
+
+    for module in twin.modules():
+        if isinstance(module, _NORMS):
+            module.register_forward_hook(after_norm)
+    for name, layer in weight_layers(twin):
+        layer.register_forward_pre_hook(before_layer(name), with_kwargs=True)
+    with differentiable_pass():
+        twin(*inputs.args, **inputs.kwargs)
+    return found
+
+
+def _contents(tensor: Tensor) -> tuple[int, int]:
+    """The memory of a tensor and how often it was written to: the same for its views, until one is changed in place."""
+    return tensor.untyped_storage().data_ptr(), tensor._version
 
 
 def _norm_for(layer: nn.Module) -> nn.Module | None:

@@ -7,10 +7,12 @@ from typing import Any, overload
 from torch import nn
 
 from orthoscope.diagnosis import Diagnosis
+from orthoscope.diagnosis.as_drawn import doubt_that_drawn
 from orthoscope.findings import Verdict
 from orthoscope.prescriptions.advice import advice_for
 from orthoscope.prescriptions.prescription import Prescription
 from orthoscope.prescriptions.remedies import REMEDIES
+from orthoscope.probe.names import unwrapped
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Plan(Sequence[Prescription]):
     diagnosis: Diagnosis
     steps: tuple[Prescription, ...]
     refusal: str = ""  # why weights may not be touched; empty if they may
+    allowed: bool = False  # whether the user said that the weights are not trained, or may be lost
 
     @overload
     def __getitem__(self, index: int) -> Prescription: ...
@@ -42,10 +45,16 @@ class Plan(Sequence[Prescription]):
     def apply_(self, model: nn.Module, batch: Any, loss: Any = None) -> tuple[Prescription, ...]:
         """Try the steps on copies, then make the best of them in place; returns what was done and measured.
 
-        All or nothing: if no step helps, a ValueError says so and the model is as it was.
+        All or nothing: if no step helps, a ValueError says so and the model is as it was. So it is if its weights,
+        as they are now, may be trained (`doubt`) and `prescribe` was not told otherwise.
         """
         from orthoscope.prescriptions.fixing import fix_by_plan
 
+        if self.applicable and (doubt := self.doubt(model)):
+            raise ValueError(
+                f"nothing was changed, for the weights may be trained ({doubt}): if they are not, "
+                "prescribe(diagnosis, trained=False) allows new ones in place"
+            )
         fixed = fix_by_plan(self, model, batch, loss)
         if not fixed.steps:
             raise ValueError(f"nothing was changed: {fixed.sentence}")
@@ -54,13 +63,17 @@ class Plan(Sequence[Prescription]):
             step.apply_(model, batch)
         return fixed.steps
 
+    def doubt(self, model: nn.Module) -> str:
+        """Why the weights of `model` may be trained (`diagnosis.as_drawn`); empty if not, or if new ones may be."""
+        return "" if self.allowed else doubt_that_drawn(unwrapped(model))
+
 
 def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialise: bool = False) -> Plan:
     """What to change, in the order in which it is worth trying, each with what theory expects of it.
 
     Weights that are trained are left alone: with `trained`, or where the network shows signs of it (see
     `orthoscope.diagnosis.anatomy.signs_of_training`; `trained=False` says they are none), only advice is given,
-    unless `reinitialise` asks for new weights.
+    unless `reinitialise` asks for new weights. `Plan.apply_` wants more than no signs: see there.
     """
     if diagnosis.verdict is Verdict.HEALTHY:
         return Plan(diagnosis, ())
@@ -69,4 +82,4 @@ def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialise
         refusal = f"the weights are left alone, for {signs}: reinitialise=True allows new ones"
         return Plan(diagnosis, advice_for(diagnosis), refusal)
     found = [step for remedy in REMEDIES if (step := remedy(diagnosis)) is not None]
-    return Plan(diagnosis, (*found, *advice_for(diagnosis)))
+    return Plan(diagnosis, (*found, *advice_for(diagnosis)), allowed=trained is False or reinitialise)

@@ -22,7 +22,7 @@ def snippet(steps: Sequence[Prescription], build: str = _BUILD, batch: str = _BA
         lines.append(batch)
     lines.append("")
     for step in steps:
-        lines.append(f"# {step.name}: {step.why}")
+        lines.append(f"# {step.name}: {' '.join(step.why.split())}")  # a module may print over several lines
         lines += [change.code for change in step.changes]
     if weights is not None:
         lines.append(f"load_model(model, {weights!r})  # the very numbers that were measured")

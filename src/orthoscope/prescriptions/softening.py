@@ -35,13 +35,20 @@ def softened(activation: nn.Module, strength: float) -> nn.Module:
     if isinstance(activation, nn.ReLU | nn.LeakyReLU):
         below = getattr(activation, "negative_slope", 0.0)
         return nn.LeakyReLU(1 - strength * (1 - below), inplace=activation.inplace)
-    twin = copy.deepcopy(activation)
-    if hasattr(twin, "inplace"):
-        setattr(twin, "inplace", False)  # noqa: B010 - nn.Module says nothing of it
+    twin = _out_of_place(activation)
     if _kinked(twin):
         return BlendedActivation(twin, strength)
     value, slope = value_and_slope_at_zero(twin)
     return ShapedActivation(twin if (value, slope) == (0.0, 1.0) else CentredActivation(twin), strength)
+
+
+def _out_of_place(activation: nn.Module) -> nn.Module:
+    """A copy that leaves its input as it is: points at which a function is looked at are wanted again."""
+    twin = copy.deepcopy(activation)
+    for module in twin.modules():
+        if hasattr(module, "inplace"):
+            setattr(module, "inplace", False)  # noqa: B010 - nn.Module says nothing of it
+    return twin
 
 
 def _kinked(activation: nn.Module) -> bool:
@@ -49,7 +56,7 @@ def _kinked(activation: nn.Module) -> bool:
     step = 1e-7
     points = torch.tensor([-step, step], dtype=torch.float64, requires_grad=True)
     with torch.enable_grad():
-        output = activation(points)
+        output = activation(points.clone())
         if not output.requires_grad:
             return True
         (slopes,) = torch.autograd.grad(output.sum(), points)
@@ -63,7 +70,7 @@ def strength_for(activation: nn.Module, depth: int, deviation: float = DEVIATION
     $$ \max(|\kappa'(1) - 1|,\ \kappa(0),\ \mathbb{E}[x\phi(x)\phi'(x)]/\mathbb{E}\phi^2 - 1) \le \text{deviation}/L $$
     """
     # Where the activation itself is not smooth; searching takes long, and shaping only moves these places.
-    kinks = nonlinearity(activation).kinks
+    kinks = nonlinearity(_out_of_place(activation)).kinks
     if depth * _deviation(softened(activation, 1.0), kinks, 1.0) <= deviation:
         return 1.0
     low, high = math.log(_SMALLEST), 0.0
@@ -76,9 +83,9 @@ def strength_for(activation: nn.Module, depth: int, deviation: float = DEVIATION
 
 def kernel_of(activation: nn.Module, kinks: Sequence[float] | None = None) -> KernelMap:
     """The kernel map of a module, its kinks searched for unless they are known."""
+    function = _out_of_place(activation).double()
     if kinks is None:
-        return kernel_map(nonlinearity(activation))
-    function = copy.deepcopy(activation).double()
+        return kernel_map(nonlinearity(function))
     return kernel_map(Nonlinearity(repr(activation), function, tuple(kinks)))
 
 
