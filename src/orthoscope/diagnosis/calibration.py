@@ -14,6 +14,7 @@ from typing import Any
 FILE = "calibration.json"
 SCHEMA = "orthoscope.calibration/1"
 TYPICAL_DEPTH = 50  # weight layers that limits are quoted for
+DEEPEST = 301  # weight layers of the deepest network that was trained: a law is not carried beyond
 AT_RISK = 0.2  # the risk at which a network is no longer called healthy
 
 
@@ -36,7 +37,8 @@ class Law:
         """Of not training; minus infinity where the number is no sign of anything."""
         if layers < self.spared or not value > 0:
             return -math.inf
-        return self.sharpness * (math.log(value / self.limit) - self.power * math.log(layers / TYPICAL_DEPTH))
+        depth = math.log(min(layers, DEEPEST) / TYPICAL_DEPTH)
+        return self.sharpness * (math.log(value / self.limit) - self.power * depth)
 
     def limit_at(self, log_odds: float) -> float:
         """The number at which the odds are so high, at 50 layers."""

@@ -126,9 +126,10 @@ class Diagnosis(Viewed):
             return f"neither samples nor gradients could be judged ({unchecked[0]})"
         # That a network has no tokens is no news to its owner.
         rest = [text for text in unchecked if not text.startswith("token")]
-        return "nothing found: samples keep directions enough and gradients stay even" + (
-            f" (not checked: {'; '.join(rest)})" if rest else ""
-        )
+        checked = {f.check for f in self.findings if f.state is not State.NOT_CHECKED}
+        good = {"sample angles": "samples keep directions enough", "gradient growth": "gradients stay even"}
+        said = " and ".join(words for check, words in good.items() if check in checked) or "nothing was lost"
+        return f"nothing found: {said}" + (f" (not checked: {'; '.join(rest)})" if rest else "")
 
     def document(self) -> dict[str, Any]:
         """Everything as plain data, in the versioned schema."""

@@ -15,12 +15,17 @@ SIGNS: dict[str, Callable[[float], float]] = {
 
 
 def risk(findings: Sequence[Finding], weight_layers: int, calibration: Calibration = CALIBRATION) -> float:
-    """By the worst sign; as high as it gets if another check calls the network sick; nan if no sign was seen."""
+    """By the worst sign; as high as it gets if another check calls the network sick.
+
+    nan if a sign was not seen and the others are good.
+    """
     if any(finding.check not in SIGNS and finding.severity is Verdict.SICK for finding in findings):
         return calibration.risk(math.inf)
     odds = [_log_odds(finding, weight_layers, calibration) for finding in findings if finding.check in SIGNS]
     seen = [number for number in odds if number is not None]
-    return calibration.risk(max(seen)) if seen else math.nan
+    worst = max(seen, default=-math.inf)
+    # What was not looked at may be what ends it: only a bad sign says enough by itself.
+    return calibration.risk(worst) if worst > 0 or (odds and len(seen) == len(odds)) else math.nan
 
 
 def _log_odds(finding: Finding, weight_layers: int, calibration: Calibration) -> float | None:

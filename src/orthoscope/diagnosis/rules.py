@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from orthoscope.diagnosis import evidence as ev
-from orthoscope.diagnosis.calibration import CALIBRATION, TYPICAL_DEPTH
+from orthoscope.diagnosis.calibration import CALIBRATION, DEEPEST, TYPICAL_DEPTH
 from orthoscope.diagnosis.evidence import Evidence, NotChecked
 from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
 from orthoscope.probe import Recording
@@ -27,13 +27,15 @@ class Rule:
     power: float = 0.0  # limits are those of 50 weight layers, times (layers/50)^power
     spared: int = 0  # with fewer weight layers than this, at risk at most
     counts_from: int = 0  # with fewer, it is no sign of anything
+    ceiling: float = math.inf  # no limit is above it
 
     def limits(self, layers: int) -> tuple[float, float]:
         """Where risk and sickness begin in a network of so many weight layers."""
         if layers < self.counts_from:
             return self._never, self._never
-        factor = (layers / TYPICAL_DEPTH) ** self.power
-        return self.risk * factor, self.sick * factor if layers >= self.spared else self._never
+        factor = (min(layers, DEEPEST) / TYPICAL_DEPTH) ** self.power
+        risk, sick = min(self.risk * factor, self.ceiling), min(self.sick * factor, self.ceiling)
+        return risk, sick if layers >= self.spared else self._never
 
     @property
     def _never(self) -> float:
@@ -45,6 +47,8 @@ _RANK, _GROWTH, _DECAY = (CALIBRATION.laws[name] for name in ("sample rank", "gr
 
 # Networks with fewer weight layers recover from a collapse. Not a fitted number: the fit must not depend on itself.
 _RECOVERS = 29
+# A share of directions: samples that have all that are enough have not collapsed, however deep the network.
+_ALL_BUT_ALL = 0.99
 
 # Where the limits come from: docs/method.md and docs/calibration.md. Growth is in e-folds.
 RULES: tuple[Rule, ...] = (
@@ -88,7 +92,7 @@ RULES: tuple[Rule, ...] = (
         1 / CALIBRATION.at_risk("sample rank"), 1 / _RANK.limit,
         "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
         "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
-        power=-_RANK.power, counts_from=_RANK.spared,
+        power=-_RANK.power, counts_from=_RANK.spared, ceiling=_ALL_BUT_ALL,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, ev.token_angles, "1 - mean cosine", 3e-3, 1e-3,

@@ -37,6 +37,8 @@ def lsuv_(
     The peer to compare with: it sees variance only, and variance cannot see samples collapse.
     """
     layers = weight_layers(model)
+    if not layers:
+        raise ValueError("the model has no linear or convolutional layer to scale")
     for name, layer in layers:
         if is_lazy(layer.weight):
             raise ValueError(f"layer {name!r} has no weight yet: run one batch through the model first")

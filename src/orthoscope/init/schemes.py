@@ -1,5 +1,6 @@
 """The schemes by name, and the walk over a model that applies one."""
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -49,6 +50,8 @@ def initialise_(
     ranks must call. If one layer cannot be filled, as an orthogonal one by any scheme but "orthogonal", none is.
     """
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
+    if not math.isfinite(gain):
+        raise ValueError(f"gain is {gain}, but must be a finite number: it multiplies every weight")
     filled = weight_layers(model)
     for name, layer in filled:
         if is_lazy(layer.weight):

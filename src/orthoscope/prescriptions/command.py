@@ -53,7 +53,7 @@ def fix_target(
     model, example = _built(text, batch, samples, seed)
     found = _fixed(text, model, example, trained, reinitialise, max(64, samples), seed)
     if steps is not None and found.steps:
-        found = _confirmed(found, model, example, steps, seed, note)
+        found = _told(_confirmed(found, model, example, steps, seed, note))
     found = replace(found, code=_code(found, text, batch, samples, seed, places.weights))
     document = found.document()
     console = Console(stderr=places.json == "-")
@@ -72,7 +72,8 @@ def fix_target(
     elif places.json is not None and found.steps:
         report.write(places.json, [document])
         print(f"wrote {places.json}", file=sys.stderr)
-    return NOT_MENDED if found.outcome in (Outcome.NOTHING_HELPED, Outcome.TRAINED) else DONE
+    failed = found.outcome in (Outcome.NOTHING_HELPED, Outcome.TRAINED)
+    return NOT_MENDED if failed or _refuted(found) else DONE
 
 
 def _built(text: str, batch: str | None, samples: int, seed: int) -> tuple[nn.Module, Any]:
@@ -116,6 +117,16 @@ def _confirmed(found: Fix, model: nn.Module, example: Any, steps: int, seed: int
     return replace(found, confirmations=(before, after))
 
 
+def _refuted(found: Fix) -> bool:
+    """Whether the fixed network was trained and learned too little."""
+    return found.confirmations is not None and found.confirmations[1].trains is False
+
+
+def _told(found: Fix) -> Fix:
+    """A fix that training refutes says so in its first sentence."""
+    return replace(found, sentence=f"{found.sentence}, but a short training refutes it") if _refuted(found) else found
+
+
 def _write(found: Fix, places: Places) -> None:
     if places.weights is not None:
         write_weights(places.weights, found.model)
@@ -141,4 +152,5 @@ def _code(found: Fix, text: str, batch: str | None, samples: int, seed: int, wei
         source = f"target.batch({samples}, generator)"
     if batch is not None:
         source = f"orthoscope.models.resolve_batch({batch!r})({samples})"
-    return snippet(found.steps, build, f"batch = {source}", None if weights is None else str(weights))
+    # The whole path: the snippet may be run from anywhere.
+    return snippet(found.steps, build, f"batch = {source}", None if weights is None else str(weights.resolve()))
