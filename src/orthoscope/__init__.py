@@ -68,7 +68,7 @@ _HOME = {
     "fix": "orthoscope.prescriptions",
     "prescribe": "orthoscope.prescriptions",
     "Watch": "orthoscope.diagnosis.watch",
-    "watch": "orthoscope.diagnosis.watch",
+    "watch": "orthoscope.diagnosis.watching",
 }
 __all__ = [
     "Alignment",

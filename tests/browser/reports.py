@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 
 def fifty_layers() -> Document:
-    return Specimen("mlp(depth=50)").diagnose().document()
+    return Specimen("mlp(depth=50, weight_gain=0.75)").diagnose().document()
 
 
 def thousand_layers() -> Document:

@@ -16,7 +16,7 @@ def test_predict_answers_first_and_names_its_sources() -> None:
     shown = orthoscope("predict", TARGET)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("DEEPEST")
-    assert "sick from depth" in shown.stdout
+    assert "trains up to depth" in shown.stdout
     assert "schoenholz2017" in shown.stdout
 
 
