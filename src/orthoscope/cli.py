@@ -305,7 +305,7 @@ def fix(
     snippet: Path | None = None,
     html: Path | None = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    steps: int = 100,
+    steps: int = 150,
     confirm: bool = True,
     trained: bool | None = None,
     reinitialise: Annotated[bool, Parameter(negative="")] = False,

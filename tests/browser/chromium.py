@@ -69,8 +69,9 @@ class Browser:
         """Addresses that were asked for since the last look, by the browser's own account."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        # Its own start page may still be loading on a busy machine; no other page may ask for chrome://.
-        return [url for url in asked if not url.startswith("chrome://")]
+        # Its own start page may still be loading on a busy machine; no other page may ask for chrome://. What is in
+        # a data: address is in the page already, and nothing is asked of anyone.
+        return [url for url in asked if not url.startswith(("chrome://", "data:"))]
 
     def screenshot(self, name: str, height: int = 1000) -> Path:
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,9 @@ from orthoscope.probe.names import unwrapped
 from orthoscope.training import History, Loss, minibatches, train
 
 SCHEMA = "orthoscope.confirmation/1"
-LEARNING_RATES = (0.1, 0.01, 0.001)
+# Adam for so many steps at these rates, as the networks were trained that set the limits of a verdict.
+LEARNING_RATES = (1e-2, 1e-3, 1e-4)
+STEPS = 150
 _SAMPLES = 64  # of a batch that is cut from tensors
 _LEAST_LEARNT = 0.2  # share of guessing that counts as learnt where no shallow network can be built
 Epoch = Callable[[], Iterable[tuple[Tensor, Tensor]]]
@@ -126,9 +128,9 @@ def confirm(
     batches: Any = None,
     loss: Loss | None = None,
     *,
-    steps: int = 100,
+    steps: int = STEPS,
     learning_rates: Sequence[float] = LEARNING_RATES,
-    optimizer: str = "sgd",
+    optimizer: str = "adam",
     batch: Any = None,
     diagnosis: Diagnosis | None = None,
     seed: int = 0,
@@ -138,8 +140,8 @@ def confirm(
     `batches` is a DataLoader or a list of (inputs, targets), or one such pair of tensors, cut into batches of 64; of
     a loader as many are taken as there are steps, once, and every run sees these in the same order.
     Without it, embedded digits or text are made to fit `batch`, what the model is called with. `loss(output, target)`
-    is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "sgd",
-    with momentum 0.9, or "adam". It trains if it learns half of what a shallow network learns from the same batches
+    is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "adam", or
+    "sgd" with momentum 0.9. It trains if it learns half of what a shallow network learns from the same batches
     (`orthoscope.diagnosis.outcome.trained`). `diagnosis` is the verdict that is put to the test; without it, one is
     made on the first batch. The model is left as it is.
     """
