@@ -140,8 +140,8 @@ def confirm(
     `batches` is a DataLoader or a list of (inputs, targets), or one such pair of tensors, cut into batches of 64; of
     a loader as many are taken as there are steps, once, and every run sees these in the same order.
     Without it, embedded digits or text are made to fit `batch`, what the model is called with. `loss(output, target)`
-    is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "adam", or
-    "sgd" with momentum 0.9. It trains if it learns half of what a shallow network learns from the same batches
+    is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "adam",
+    or "sgd" with momentum 0.9. It trains if it learns half of what a shallow network learns from the same batches
     (`orthoscope.diagnosis.outcome.trained`). `diagnosis` is the verdict that is put to the test; without it, one is
     made on the first batch. The model is left as it is.
     """
