@@ -355,11 +355,13 @@ def fix(
     _refuse_unwritable(html, json)
     _refuse_unwritable_as(weights, ".safetensors")
     _refuse_unwritable_as(snippet, ".py")
-    from orthoscope.prescriptions.command import Places, fix_target
+    from orthoscope.prescriptions.command import Places, conclude, fix_target
 
     places = Places(weights, snippet, json, html) if output is None else Places.within(output, html)
-    with _progress() as (_, note):
-        return fix_target(target, batch, samples, seed, steps if confirm else None, trained, reinitialise, places, note)
+    training = steps if confirm else None
+    with _progress() as (advance, note):
+        found = fix_target(target, batch, samples, seed, training, trained, reinitialise, places.weights, advance, note)
+    return conclude(found, places)  # after the bar is gone
 
 
 @app.command

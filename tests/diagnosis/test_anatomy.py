@@ -84,3 +84,17 @@ def test_a_blended_relu_is_the_leaky_one_also_in_place() -> None:
         assert torch.allclose(
             BlendedActivation(nn.ReLU(inplace=inplace), 0.3)(points.clone()), nn.functional.leaky_relu(points, 0.7)
         )
+
+
+def test_branches_are_possible_wherever_code_that_is_not_known_may_add() -> None:
+    class Own(nn.Sequential):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return inputs + super().forward(inputs)
+
+    layers = nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)
+    assert not anatomy(nn.Sequential(*layers, nn.Sequential(nn.BatchNorm1d(4)))).may_branch
+    assert not anatomy(MLP(depth=3, width=4)).may_branch
+    assert anatomy(MLP(depth=3, width=4, residual=True)).may_branch
+    assert anatomy(nn.Sequential(*layers, Own(nn.Linear(4, 4)))).may_branch
+    assert anatomy(nn.Sequential(*layers, Counting())).may_branch, "a leaf of somebody else's"
+    assert anatomy(nn.TransformerEncoderLayer(4, 2)).may_branch

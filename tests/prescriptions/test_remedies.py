@@ -232,3 +232,22 @@ class Attention(nn.Module):
 
 def test_layers_that_share_a_normalisation_get_no_second_one() -> None:
     assert insert_norms_(Attention(), BATCH) == ["out", "last"]
+
+
+def test_iterative_orthogonalisation_says_how_many_samples_it_needs() -> None:
+    def prescribed(samples: int) -> Prescription:
+        model = MLP(depth=60, width=64, generator=seeded())
+        found = orthoscope.diagnose(model, torch.randn(samples, 64, generator=seeded()), max_samples=samples)
+        return next(step for step in prescribe(found) if step.name == "iterative orthogonalisation")
+
+    few, enough = prescribed(32), prescribed(64)
+    assert not few.applies
+    assert few.why.endswith("it needs at least 64 samples, and the batch has 32")
+    assert enough.applies
+    assert few.code == enough.code
+
+
+def test_branches_are_not_prescribed_where_there_can_be_none() -> None:
+    names = [step.name for step in prescribe(orthoscope.diagnose(MLP(depth=30, width=16, init="torch"), BATCH))]
+    assert names
+    assert not any("branches" in name for name in names)

@@ -13,6 +13,7 @@ from orthoscope.diagnosis.hyperparameters import is_as_drawn
 from orthoscope.init.schemes import weight_layers
 from orthoscope.init.sharded import is_sharded
 from orthoscope.layers.activation_modules import activation_modules
+from orthoscope.models import MLP
 from orthoscope.models.blocks import ResidualBlock
 
 _NORMS = (_NormBase, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
@@ -26,6 +27,7 @@ class Anatomy:
     convolutions: int = 0
     norms: int = 0
     residual_blocks: int = 0  # of orthoscope.models; others are found by running
+    may_branch: bool = True  # whether there may be others, or some are known
     activations: Mapping[str, str] = field(default_factory=dict)  # module name -> what it prints
     kinds: Mapping[str, nn.Module] = field(default_factory=dict)  # what it prints -> a copy
     trained: str = ""  # signs that the weights are trained; empty if there are none
@@ -35,15 +37,24 @@ def anatomy(model: nn.Module) -> Anatomy:
     """Look at the modules; nothing is run."""
     layers = weight_layers(model)
     found = dict(activation_modules(model))
+    blocks = sum(isinstance(module, ResidualBlock) and module.skip for module in model.modules())
     return Anatomy(
         weights=tuple(name for name, _ in layers),
         convolutions=sum(isinstance(layer, _ConvNd) for _, layer in layers),
         norms=sum(isinstance(module, _NORMS) for module in model.modules()),
-        residual_blocks=sum(isinstance(module, ResidualBlock) and module.skip for module in model.modules()),
+        residual_blocks=blocks,
+        may_branch=blocks > 0 or not all(_in_a_line(module) for module in model.modules()),
         activations={name: repr(module) for name, module in found.items()},
         kinds={repr(module): copy.deepcopy(module) for module in {repr(m): m for m in found.values()}.values()},
         trained=signs_of_training(model),
     )
+
+
+def _in_a_line(module: nn.Module) -> bool:
+    """Whether a module is known to add nothing up: a part of torch, a sequence, or a plain network of our own."""
+    if next(module.children(), None) is not None:
+        return type(module) in (nn.Sequential, MLP, ResidualBlock)
+    return type(module).__module__.startswith(("torch.nn.modules.", "orthoscope."))
 
 
 def signs_of_training(model: nn.Module) -> str:

@@ -63,9 +63,9 @@ def iterative_(
 
     **What is refused**, with every weight as it was: a layer that is not called, that is called more than once or
     shares its weight (it has no one place in forward order), that is called without a tensor, or that cannot be made:
-    transposed convolutions, orthogonal, sharded and lazy layers; a batch that is zero, not finite, or so small that a
-    layer gets fewer rows than the rank of its weight, $\min(\text{fan\_in}, \text{out})$. Several times as many are
-    better.
+    transposed convolutions, orthogonal, sharded and lazy layers; a batch that is zero, not finite, whose samples
+    all point one way, or so small that a layer gets fewer rows than the rank of its weight,
+    $\min(\text{fan\_in}, \text{out})$. Several times as many are better.
 
     Random numbers come from `generator`, by default one with the seed of the global generator, which is not moved.
     Returns, by layer in forward order, the condition number of $Q\Sigma^{-p}$ for an orthonormal $Q$: what it evens
@@ -155,6 +155,11 @@ class _Maker:
                 f"the input of layer {name!r} is zero: (a) the batch is zero, (b) the units before it are all dead"
             )
         out = len(sample)
+        if reached == 1 < min(out, rows, len(triangle)):
+            raise ValueError(
+                f"the inputs of layer {name!r} all point one way: (a) the batch is zero or one sample again and again, "
+                "(b) the layers before it have collapsed"
+            )
         values, right = values[: min(reached, out)], right[:, : min(reached, out)]
         frame = self.frame(sample @ right / values, self.generator)
         multipliers = values**-self.power

@@ -49,6 +49,8 @@ def initialise_(
     Sharded weights (`fully_shard`) get the numbers that one process would draw, by the first rank's generator; all
     ranks must call. If one layer cannot be filled, as an orthogonal one by any scheme but "orthogonal", none is.
     """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"a network or a layer is initialised, got a {type(model).__name__}")
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
     if not math.isfinite(gain):
         raise ValueError(f"gain is {gain}, but must be a finite number: it multiplies every weight")

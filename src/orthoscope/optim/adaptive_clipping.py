@@ -49,7 +49,11 @@ def clip_adaptively_(
 def _with_gradients(parameters: nn.Module | Tensor | Iterable[Tensor]) -> list[tuple[Tensor, Tensor]]:
     if isinstance(parameters, nn.Module):
         parameters = parameters.parameters()
+    if not isinstance(parameters, Iterable):
+        raise ValueError(f"gradients of a model or of parameters are clipped, not of a {type(parameters).__name__}")
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if strange := {type(one).__name__ for one in given if not isinstance(one, Tensor)}:
+        raise ValueError(f"gradients of parameters are clipped, and a {min(strange)} is none: parameters are tensors")
     pairs = [(weight, weight.grad) for weight in given if weight.grad is not None and weight.numel()]
     for weight, gradient in pairs:
         if gradient.layout is not torch.strided or hasattr(gradient, "device_mesh"):

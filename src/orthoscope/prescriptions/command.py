@@ -15,7 +15,7 @@ from orthoscope import report
 from orthoscope.models import TargetError, resolve, resolve_batch
 from orthoscope.prescriptions.confirmation import confirm
 from orthoscope.prescriptions.fixed import Fix, Outcome
-from orthoscope.prescriptions.fixing import fix
+from orthoscope.prescriptions.fixing import Progress, fix
 from orthoscope.prescriptions.snippet import snippet
 from orthoscope.prescriptions.weights_file import write_weights
 from orthoscope.report.documents import replace as write_whole
@@ -46,15 +46,25 @@ def fix_target(
     steps: int | None,
     trained: bool | None,
     reinitialise: bool,
-    places: Places,
+    weights: Path | None,
+    progress: Progress,
     note: Callable[[str], None],
-) -> int:
-    """Fix what the text names, show it, write it; `steps` of training confirm it, if not None. Gives the exit code."""
+) -> Fix:
+    """Fix what the text names; `steps` of training confirm it, if not None."""
     model, example = _built(text, batch, samples, seed)
-    found = _fixed(text, model, example, trained, reinitialise, max(64, samples), seed)
+    trials = 0.5 if steps is not None else 1.0  # of all the time, about
+
+    def first(share: float, what: str) -> None:
+        progress(trials * share, what)
+
+    found = _fixed(text, model, example, trained, reinitialise, max(64, samples), seed, first)
     if steps is not None and found.steps:
-        found = _told(_confirmed(found, model, example, steps, seed, note))
-    found = replace(found, code=_code(found, text, batch, samples, seed, places.weights))
+        found = _told(_confirmed(found, model, example, steps, seed, progress, note))
+    return replace(found, code=_code(found, text, batch, samples, seed, weights))
+
+
+def conclude(found: Fix, places: Places) -> int:
+    """Show a fix and write it where it was asked for; gives the exit code."""
     document = found.document()
     console = Console(stderr=places.json == "-")
     console.print(report.terminal(document))
@@ -85,7 +95,14 @@ def _built(text: str, batch: str | None, samples: int, seed: int) -> tuple[nn.Mo
 
 
 def _fixed(
-    text: str, model: nn.Module, example: Any, trained: bool | None, reinitialise: bool, max_samples: int, seed: int
+    text: str,
+    model: nn.Module,
+    example: Any,
+    trained: bool | None,
+    reinitialise: bool,
+    max_samples: int,
+    seed: int,
+    progress: Progress,
 ) -> Fix:
     try:
         return fix(
@@ -96,6 +113,7 @@ def _fixed(
             max_samples=max_samples,
             seed=seed,
             name=text,
+            progress=progress,
         )
     except ValueError:
         raise  # it says what to do
@@ -107,10 +125,15 @@ def _fixed(
         ) from error
 
 
-def _confirmed(found: Fix, model: nn.Module, example: Any, steps: int, seed: int, note: Callable[[str], None]) -> Fix:
+def _confirmed(
+    found: Fix, model: nn.Module, example: Any, steps: int, seed: int, progress: Progress, note: Callable[[str], None]
+) -> Fix:
+    def at(done: float) -> Progress:
+        return lambda share, what: progress(done + share / 4, what)
+
     try:
-        before = confirm(model, batch=example, steps=steps, diagnosis=found.before, seed=seed)
-        after = confirm(found.model, batch=example, steps=steps, diagnosis=found.after, seed=seed)
+        before = confirm(model, batch=example, steps=steps, diagnosis=found.before, seed=seed, progress=at(0.5))
+        after = confirm(found.model, batch=example, steps=steps, diagnosis=found.after, seed=seed, progress=at(0.75))
     except (ValueError, RuntimeError) as reason:
         note(f"not confirmed by a training: {reason}")
         return found

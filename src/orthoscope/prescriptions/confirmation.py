@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -134,6 +134,7 @@ def confirm(
     batch: Any = None,
     diagnosis: Diagnosis | None = None,
     seed: int = 0,
+    progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> Confirmation:
     """Train copies of `model` for a few steps at several learning rates, and say whether its verdict was right.
 
@@ -143,7 +144,8 @@ def confirm(
     is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "adam",
     or "sgd" with momentum 0.9. It trains if it learns half of what a shallow network learns from the same batches
     (`orthoscope.diagnosis.outcome.trained`). `diagnosis` is the verdict that is put to the test; without it, one is
-    made on the first batch. The model is left as it is.
+    made on the first batch. `progress` is called with the share of the trainings that is done, and with what is
+    trained. The model is left as it is.
     """
     _check(steps, learning_rates, optimizer)
     start, source = _data(model, batches, batch, steps, seed)
@@ -153,15 +155,21 @@ def confirm(
     verdict = (diagnose(model, inputs) if diagnosis is None else diagnosis).verdict
     name = type(unwrapped(model)).__name__ if diagnosis is None else diagnosis.name
 
-    def sweep(candidate: nn.Module) -> tuple[Run, ...]:
-        return tuple(_run(candidate, start(), criterion, rate, steps, optimizer, seed) for rate in learning_rates)
+    def sweep(candidate: nn.Module, what: str, done: float) -> Iterator[Run]:
+        for number, rate in enumerate(learning_rates):
+            progress(done + number / len(learning_rates) / 2, f"training {what} at learning rate {rate:g}")
+            yield _run(candidate, start(), criterion, rate, steps, optimizer, seed)
 
     output = _example_output(model, inputs)
     guessing = constant_loss(seen, output, criterion)
     shallow = shallow_network([one for one, _ in seen], output, seed)
-    reference = guessing * (1 - _LEAST_LEARNT) if shallow is None else min(run.final for run in sweep(shallow))
     words = "a fifth less than guessing" if shallow is None else "a shallow network"
-    return Confirmation(name, verdict, sweep(model), guessing, reference, words, source, steps)
+    if shallow is None:
+        reference = guessing * (1 - _LEAST_LEARNT)
+    else:
+        reference = min(run.final for run in sweep(shallow, words, 0.0))
+    runs = tuple(sweep(model, name, 0.5))
+    return Confirmation(name, verdict, runs, guessing, reference, words, source, steps)
 
 
 def _run(model: nn.Module, epoch: Epoch, loss: Loss, rate: float, steps: int, optimizer: str, seed: int) -> Run:

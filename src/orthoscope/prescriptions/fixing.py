@@ -1,6 +1,7 @@
 """Prescriptions tried on copies, measured again, and the best of them kept."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from orthoscope.prescriptions.plan import Plan, prescribe
 from orthoscope.prescriptions.prescription import Prescription
 from orthoscope.probe.names import unwrapped
 
+Progress = Callable[[float, str], None]  # the share that is done, and what is going on
 FEWEST_SAMPLES = 8
 MOST_STEPS = 3
 
@@ -46,6 +48,7 @@ def fix(
     max_samples: int = 64,
     seed: int = 0,
     name: str | None = None,
+    progress: Progress = lambda share, what: None,
 ) -> Fix:
     """Diagnose, prescribe, try prescriptions on copies, and keep what helps; `model` itself is left as it is.
 
@@ -58,11 +61,13 @@ def fix(
     `trained` and `reinitialise` are as in `prescribe`: trained weights are left alone unless you allow new ones. Where
     they show no sign of training and are not known to be fresh either, the copy gets new ones, and `.sentence` says so.
     A batch of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused by a ValueError.
+    `progress` is called with the share of the trials that is done at most, and with what is going on.
     """
+    progress(0.0, "diagnosing")
     before = diagnose(model, batch, loss, name=name, max_samples=max_samples, seed=seed)
     _refuse_unjudgeable(before)
     plan = prescribe(before, trained=trained, reinitialise=reinitialise)
-    return fix_by_plan(plan, model, batch, loss, steps=steps, max_samples=max_samples, seed=seed)
+    return fix_by_plan(plan, model, batch, loss, steps=steps, max_samples=max_samples, seed=seed, progress=progress)
 
 
 def fix_by_plan(
@@ -74,6 +79,7 @@ def fix_by_plan(
     steps: int = MOST_STEPS,
     max_samples: int = 64,
     seed: int = 0,
+    progress: Progress = lambda share, what: None,
 ) -> Fix:
     """The same for a plan that was made before, of the same network."""
     before = plan.diagnosis
@@ -88,8 +94,13 @@ def fix_by_plan(
 
     tried: dict[str, Prescription] = {}
     state = _State(copy.deepcopy(unwrapped(model)), before, ())
-    for _ in range(steps):
-        better = _next(plan, state, batch, measured, tried)
+    trials = 1 + steps * len(plan.applicable)
+    for number in range(steps):
+
+        def trying(index: int, step: Prescription, before: int = 1 + number * len(plan.applicable)) -> None:
+            progress((before + index) / trials, f"trying {step.name}")
+
+        better = _next(plan, state, batch, measured, tried, trying)
         if better is None:
             break
         state = better
@@ -98,16 +109,24 @@ def fix_by_plan(
     return _concluded(plan, state, tried, model)
 
 
-def _next(plan: Plan, state: _State, batch: Any, measured: Any, tried: dict[str, Prescription]) -> _State | None:
+def _next(
+    plan: Plan,
+    state: _State,
+    batch: Any,
+    measured: Callable[[nn.Module], Diagnosis],
+    tried: dict[str, Prescription],
+    trying: Callable[[int, Prescription], None],
+) -> _State | None:
     """The first step that makes the network comfortable, or the best of them; None if none helps.
 
     The best is the least bad of those that the rule keeps, and if it keeps none, of all: the next step may mend that.
     """
     before = axes(plan.diagnosis)
     best = state
-    for step in plan.applicable:
+    for index, step in enumerate(plan.applicable):
         if step.name in {one.name for one in state.steps}:
             continue
+        trying(index, step)
         candidate = copy.deepcopy(state.model)
         try:
             step.apply_(candidate, batch)

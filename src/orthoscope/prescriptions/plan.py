@@ -75,6 +75,10 @@ def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialise
     `orthoscope.diagnosis.anatomy.signs_of_training`; `trained=False` says they are none), only advice is given,
     unless `reinitialise` asks for new weights. `Plan.apply_` wants more than no signs: see there.
     """
+    if not isinstance(diagnosis, Diagnosis):
+        raise ValueError(
+            f"prescriptions follow from a diagnosis, got a {type(diagnosis).__name__}: call diagnose first"
+        )
     if diagnosis.verdict is Verdict.HEALTHY:
         return Plan(diagnosis, ())
     signs = diagnosis.anatomy.trained if trained is None else "you say that it is trained" if trained else ""

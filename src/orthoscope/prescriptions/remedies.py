@@ -52,6 +52,8 @@ def xavier_weights(diagnosis: Diagnosis) -> Prescription | None:
 
 def weaker_branches(diagnosis: Diagnosis) -> Prescription | None:
     """Residual branches divided by the root of their number."""
+    if not diagnosis.anatomy.may_branch:
+        return None
     count = diagnosis.anatomy.residual_blocks
     changed = {} if not count else {"residual_scale": _scale(diagnosis) * count**-0.5}
     return Prescription(
@@ -92,13 +94,13 @@ def iterative_orthogonalisation(diagnosis: Diagnosis) -> Prescription | None:
     """Data-dependent weights against collapse; needs hidden layers, and no normalisation that would undo it."""
     if len(diagnosis.anatomy.weights) < 3 or diagnosis.anatomy.norms or Symptom.COLLAPSE not in diagnosis.symptoms:
         return None
-    if diagnosis.recording.samples < _widest_vector(diagnosis):
-        return None  # directions that the batch does not reach would get no weight
-    return Prescription(
-        "iterative orthogonalisation",
-        "every hidden layer evens out the directions of the batch that reaches it",
-        (Change(iterative_, "orthoscope.init.iterative_", batch=True, seed=SEED),),
-    )
+    change = Change(iterative_, "orthoscope.init.iterative_", batch=True, seed=SEED)
+    why = "every hidden layer evens out the directions of the batch that reaches it"
+    samples, needed = diagnosis.recording.samples, _widest_vector(diagnosis)
+    if samples < needed:  # directions that the batch does not reach would get no weight
+        why += f"; it needs at least {needed} samples, and the batch has {samples}"
+        return Prescription("iterative orthogonalisation", why, advice=change.code)
+    return Prescription("iterative orthogonalisation", why, (change,))
 
 
 def milder_activations(diagnosis: Diagnosis) -> Prescription | None:

@@ -30,8 +30,8 @@ def comparison_terminal(document: Document) -> RenderableType:
             ),
         ),
         Padding(_numbers(document["numbers"]), (1, 0)),
-        *_findings("vanished", document["vanished"]),
-        *_findings("appeared", document["appeared"]),
+        *_findings("gone", document["vanished"]),
+        *_findings("new", document["appeared"]),
         Padding(_layers(document["layers"]), (1, 0, 0, 0)),
     ]
     return Group(*parts)
@@ -76,8 +76,8 @@ def comparison_markdown(document: Document) -> str:
         "|---|---:|---:|",
     ]
     lines += [f"| {row['name']} | {_value(row, 'before')} | {_value(row, 'after')} |" for row in document["numbers"]]
-    for title in ("vanished", "appeared"):
-        lines += ["", *(f"- {title}: {_cell(one['reason'])}" for one in document[title])] if document[title] else []
+    for title, found in (("no longer found", document["vanished"]), ("newly found", document["appeared"])):
+        lines += ["", *(f"- {title}: {_cell(one['reason'])}" for one in found)] if found else []
     return "\n".join(lines) + "\n"
 
 

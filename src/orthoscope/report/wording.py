@@ -24,7 +24,7 @@ def number(value: Number | None, decimals: int = 2) -> str:
     if value is None:
         return UNDEFINED
     size = abs(value)
-    if value != 0 and not 10 ** -(decimals + 1) <= size < 10_000:
+    if value != 0 and not 10**-decimals <= size < 10_000:
         digits, exponent = f"{value:.1e}".split("e")
         return f"{digits}e{int(exponent)}"
     return f"{value:.{decimals}f}" if size < 100 else f"{value:.0f}"

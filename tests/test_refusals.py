@@ -1,0 +1,42 @@
+"""What a user meets who gives the wrong kind of thing, without the type checks that tests run under."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+CALLS = {
+    "orthoscope.prescribe(model)": "prescriptions follow from a diagnosis, got a Linear: call diagnose first",
+    "orthoscope.init.haar_(model.weight)": "a network or a layer is initialised, got a Parameter",
+    "orthoscope.optim.clip_adaptively_(optimizer)": "gradients of a model or of parameters are clipped, not of a SGD",
+    "orthoscope.optim.clip_adaptively_(optimizer.param_groups)": (
+        "gradients of parameters are clipped, and a dict is none: parameters are tensors"
+    ),
+}
+PROGRAM = """
+import json, torch, orthoscope
+import orthoscope.init, orthoscope.optim
+model = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+said = {}
+for call in CALLS:
+    try:
+        eval(call)
+    except ValueError as error:
+        said[call] = str(error)
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, str]:
+    program = f"CALLS = {list(CALLS)}\n{PROGRAM}"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+    answers: dict[str, str] = json.loads(found.stdout)
+    return answers
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_wrong_kind_of_thing_is_refused_in_one_sentence(call: str, said: dict[str, str]) -> None:
+    assert said[call] == CALLS[call]
