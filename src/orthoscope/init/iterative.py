@@ -65,7 +65,12 @@ def iterative_(
     shares its weight (it has no one place in forward order), that is called without a tensor, or that cannot be made:
     transposed convolutions, orthogonal, sharded and lazy layers; a batch that is zero, not finite, whose samples
     all point one way, or so small that a layer gets fewer rows than the rank of its weight,
-    $\min(\text{fan\_in}, \text{out})$. Several times as many are better.
+    $\min(\text{fan\_in}, \text{out})$.
+
+    **How many samples**: of a ReLU network, as many as a layer has units. The frame "nearest" is then all of $U$, as is
+    the "slice", and $HW^\top = s\,U\Sigma^{1-p}U^\top$ has a large positive diagonal, of which a ReLU takes nothing:
+    networks of 75 layers learn as fast as those of 15. By three times as many they do not (papers.daneshmand2021,
+    Figure 4).
 
     Random numbers come from `generator`, by default one with the seed of the global generator, which is not moved.
     Returns, by layer in forward order, the condition number of $Q\Sigma^{-p}$ for an orthonormal $Q$: what it evens
@@ -143,7 +148,7 @@ class _Maker:
         needed = -(-min(out, fan_in) * samples // rows)
         raise ValueError(
             f"the batch is too small: layer {name!r} is a {out} x {fan_in} matrix and gets {rows} rows from {samples} "
-            f"samples, so it would be of rank {rows} at most: give at least {needed} samples, better several times that"
+            f"samples, so it would be of rank {rows} at most: give at least {needed} samples"
         )
 
     def _evened(self, name: str, triangle: Tensor, sample: Tensor, rows: int, precision: float) -> tuple[Tensor, float]:

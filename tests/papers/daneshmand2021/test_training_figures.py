@@ -54,6 +54,7 @@ MUTATIONS: list[tuple[Any, Callable[[Any], Any], list[str]]] = [
     (figure_4, with_value("gap", 0.9), ["at the start"]),
     (figure_4, lambda r: r._replace(loss=2.0 - r.layers / 100), ["depth slows learning", "learns more", "less than"]),
     (figure_4, only("loss", "iterative", 2.3, "start"), ["learns more from equation (6)"]),
+    (figure_4, lambda r: r._replace(loss=1 + r.layers / 100), ["does not slow", "less than", "more than by as many"]),
     (figure_7, with_value("gap", 0.9), ["at the start"]),
     (figure_7, with_value("loss", GUESS), ["learns less", "learns more"]),
     (figure_7, only("loss", "xavier", 1.0, "start"), ["learns less", "learns more", "still at guessing"]),
