@@ -155,7 +155,7 @@ def test_the_same_generator_gives_the_same_weights() -> None:
     [
         (MLP(depth=3, width=4), torch.zeros(8, 4), (), r"input of layer 'layers.0.linear' is zero"),
         (
-            nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Linear(4, 2)),
+            nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 2)),
             torch.zeros(8, 4),
             None,
             "inputs of layer '2' all point one way",

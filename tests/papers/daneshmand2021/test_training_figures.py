@@ -59,7 +59,7 @@ MUTATIONS: list[tuple[Any, Callable[[Any], Any], list[str]]] = [
     (figure_7, with_value("loss", GUESS), ["learns less", "learns more"]),
     (figure_7, only("loss", "xavier", 1.0, "start"), ["learns less", "learns more", "still at guessing"]),
     (figure_a1, only("loss", "iterative", GUESS, "arm"), ["from iterative", "most of all", "λ = 1 ", "λ = 0.1"]),
-    (figure_a1, only("loss", "mean singular value", 1.0, "arm"), ["most of all", "mean singular value"]),
+    (figure_a1, only("loss", "mean singular value", 0.01, "arm"), ["most of all", "mean singular value"]),
     (figure_a1, only("loss", "xavier", GUESS, "arm"), ["it does, a little", "λ = 1 "]),
     (figure_a1, only("clipped", "clipping 1", 0.5, "arm"), ["λ = 1 "]),
     (figure_a1, only("loss", "clipping 0.1", 0.5, "arm"), ["most of all", "λ = 0.1"]),
