@@ -179,3 +179,20 @@ def test_what_cannot_be_made_is_refused_by_name_and_changes_nothing(
     with pytest.raises(ValueError, match=message):
         iterative_(model, batch, keep=keep)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_samples_are_taken_from_the_front_and_as_many_as_units_leave_nothing_to_a_relu() -> None:
+    batch = torch.randn(100, 16, generator=seeded(0))
+    one, other, larger = (MLP(depth=8, width=16, generator=seeded(1)) for _ in range(3))
+    iterative_(one, batch, samples=16, generator=seeded(2))
+    iterative_(other, batch[:16], generator=seeded(2))
+    iterative_(larger, batch, generator=seeded(2))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+    @torch.no_grad()
+    def kept(model: MLP) -> float:
+        """Share of the mean square that leaves the ReLU of the last hidden layer, of the first samples."""
+        before = model.layers[:-1](batch[:16]) @ model.layers[-1].linear.weight.mT
+        return float(before.relu().square().sum() / before.square().sum())
+
+    assert 1 - kept(one) < 0.3 * (1 - kept(larger))

@@ -12,6 +12,8 @@ from orthoscope.init.input_moments import InputMoments
 from orthoscope.init.patches import row_blocks
 from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
 from orthoscope.linalg import haar, polar_factor
+from orthoscope.linalg.svd import svd
+from orthoscope.probe.batches import as_call, first_samples
 
 Slice = Float64[Tensor, "out directions"]
 
@@ -32,6 +34,7 @@ def iterative_(
     output_rms: float | None = 1.0,
     frame: str = "nearest",
     keep: Collection[str] | None = None,
+    samples: int | None = None,
     generator: torch.Generator | None = None,
 ) -> dict[str, float]:
     r"""Layer by layer in forward order, weights made from the singular values of what the layer is given.
@@ -67,10 +70,10 @@ def iterative_(
     all point one way, or so small that a layer gets fewer rows than the rank of its weight,
     $\min(\text{fan\_in}, \text{out})$.
 
-    **How many samples**: of a ReLU network, as many as a layer has units. The frame "nearest" is then all of $U$, as is
-    the "slice", and $HW^\top = s\,U\Sigma^{1-p}U^\top$ has a large positive diagonal, of which a ReLU takes nothing:
-    networks of 75 layers learn as fast as those of 15. By three times as many they do not (papers.daneshmand2021,
-    Figure 4).
+    **How many samples**: of a ReLU network, as many as a layer has units; `samples` takes so many from the front of a
+    larger batch, or of the first that a DataLoader gives. The frame "nearest" is then all of $U$, as is the "slice",
+    and $HW^\top = s\,U\Sigma^{1-p}U^\top$ has a large positive diagonal, of which a ReLU takes nothing: networks of 75
+    layers learn as fast as those of 15. By three times as many they do not (papers.daneshmand2021, Figure 4).
 
     Random numbers come from `generator`, by default one with the seed of the global generator, which is not moved.
     Returns, by layer in forward order, the condition number of $Q\Sigma^{-p}$ for an orthonormal $Q$: what it evens
@@ -78,6 +81,8 @@ def iterative_(
     """
     if frame not in FRAMES:
         raise ValueError(f"unknown frame {frame!r}: choose one of {', '.join(FRAMES)}")
+    if samples is not None:
+        batch = first_samples(as_call(model, batch), samples)
     generator = generator or torch.Generator().manual_seed(torch.initial_seed())
     state = generator.get_state()
     maker = _Maker(power, output_rms, FRAMES[frame], generator)
@@ -153,7 +158,7 @@ class _Maker:
 
     def _evened(self, name: str, triangle: Tensor, sample: Tensor, rows: int, precision: float) -> tuple[Tensor, float]:
         r"""$Q\Sigma^{-p}V^\top$ for one group, and its condition number."""
-        right, values, _ = torch.linalg.svd(triangle)
+        right, values, _ = svd(triangle)
         reached = int((values > values[0] * max(rows, len(triangle)) * precision).sum())
         if reached == 0:
             raise ValueError(

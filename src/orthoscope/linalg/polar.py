@@ -7,6 +7,7 @@ from orthoscope.linalg.polar_newton import newton_polar_factor
 from orthoscope.linalg.polar_refinement import refined_polar_factor
 from orthoscope.linalg.polar_zolotarev import zolotarev_polar_factor
 from orthoscope.linalg.precision import full_precision
+from orthoscope.linalg.svd import svd
 from orthoscope.linalg.transformed import is_transformed
 
 # From this size of the small side on, products and inverses are faster than a decomposition.
@@ -53,7 +54,7 @@ def _from_singular_vectors(matrix: Tensor, corrected: bool) -> Tensor:
     precise = matrix.to(torch.promote_types(matrix.dtype, torch.float64))
     finite = precise.isfinite().all(-1).all(-1)[..., None, None]
     precise = precise.where(finite, 0)
-    left, values, right = torch.linalg.svd(precise, full_matrices=False)
+    left, values, right = svd(precise)
     frame = left @ right
     if corrected and values.numel():
         condition = values[..., 0] / values[..., -1]

@@ -94,9 +94,10 @@ def iterative_orthogonalisation(diagnosis: Diagnosis) -> Prescription | None:
     """Data-dependent weights against collapse; needs hidden layers, and no normalisation that would undo it."""
     if len(diagnosis.anatomy.weights) < 3 or diagnosis.anatomy.norms or Symptom.COLLAPSE not in diagnosis.symptoms:
         return None
-    change = Change(iterative_, "orthoscope.init.iterative_", batch=True, seed=SEED)
-    why = "every hidden layer evens out the directions of the batch that reaches it"
     samples, needed = diagnosis.recording.samples, _widest_vector(diagnosis)
+    options = (("samples", needed),) if needed else ()  # by more than there are units, depth still slows learning
+    change = Change(iterative_, "orthoscope.init.iterative_", options=options, batch=True, seed=SEED)
+    why = "every hidden layer evens out the directions of the batch that reaches it"
     if samples < needed:  # directions that the batch does not reach would get no weight
         why += f"; it needs at least {needed} samples, and the batch has {samples}"
         return Prescription("iterative orthogonalisation", why, advice=change.code)

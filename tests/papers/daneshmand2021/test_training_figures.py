@@ -58,6 +58,8 @@ MUTATIONS: list[tuple[Any, Callable[[Any], Any], list[str]]] = [
     (figure_7, with_value("gap", 0.9), ["at the start"]),
     (figure_7, with_value("loss", GUESS), ["learns less", "learns more"]),
     (figure_7, only("loss", "xavier", 1.0, "start"), ["learns less", "learns more", "still at guessing"]),
+    (figure_7, lambda r: r._replace(loss=1 + r.layers / 100), ["learns more"]),
+    (figure_7, lambda r: r._replace(loss=GUESS - 1 / r.layers), ["learns more", "a smaller share"]),
     (figure_a1, only("loss", "iterative", GUESS, "arm"), ["from iterative", "most of all", "λ = 1 ", "λ = 0.1"]),
     (figure_a1, only("loss", "mean singular value", 0.01, "arm"), ["most of all", "mean singular value"]),
     (figure_a1, only("loss", "xavier", GUESS, "arm"), ["it does, a little", "λ = 1 "]),
