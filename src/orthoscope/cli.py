@@ -314,7 +314,8 @@ def fix(
 ) -> int:
     """Apply the best fix to a copy of a network, measure again, and confirm with a short training before and after.
 
-    Exit code 0 if it is healthy or was mended, 1 if nothing helped or its weights are trained, 2 for bad input.
+    Exit code 0 if it is healthy or was mended, 1 if nothing helped, training refutes what did, or its weights are
+    trained, 2 for bad input.
 
     Parameters
     ----------

@@ -121,8 +121,8 @@ ERRATA: tuple[Erratum, ...] = (
         printed="We take a large batch of samples n ≥ d ... where V'_ℓ ∈ R^(d x d) is an orthogonal matrix obtained by "
         "slicing V_ℓ ∈ R^(n x d) ... It is easy to check that V(W_ℓ H_ℓ) < V(H_ℓ) holds for the above initialization",
         case="a Gaussian H with 20 units and 60 samples, V' the first 20 rows of V: V rises from 0.23 to 0.28",
-        corrected="V(W_ℓ H_ℓ) ≤ V(H_ℓ) for a truly orthogonal V', drawn independently of V; equal where all non-zero "
-        "singular values are, with V² = 1/d - 1/n",
+        corrected="V(W_ℓ H_ℓ) ≤ V(H_ℓ) for a truly orthogonal V', drawn independently of V, or V itself of n = d "
+        "samples; equal where all non-zero singular values are, with V² = 1/d - 1/n",
         why="a square slice of a matrix with orthonormal columns is not orthogonal; and Appendix E assumes A1, which n "
         "> d samples cannot meet",
         printed_at_case=_sliced_printed,
