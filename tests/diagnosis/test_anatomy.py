@@ -98,3 +98,6 @@ def test_branches_are_possible_wherever_code_that_is_not_known_may_add() -> None
     assert anatomy(nn.Sequential(*layers, Own(nn.Linear(4, 4)))).may_branch
     assert anatomy(nn.Sequential(*layers, Counting())).may_branch, "a leaf of somebody else's"
     assert anatomy(nn.TransformerEncoderLayer(4, 2)).may_branch
+    hooked = nn.Sequential(*layers)
+    hooked.register_forward_hook(lambda module, inputs, output: inputs[0] + output)
+    assert anatomy(hooked).may_branch

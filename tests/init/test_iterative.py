@@ -1,5 +1,7 @@
 """Singular values that become equal layer by layer, as theory says, through the real layers; and what is refused."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -158,7 +160,7 @@ def test_the_same_generator_gives_the_same_weights() -> None:
             nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 2)),
             torch.zeros(8, 4),
             None,
-            "inputs of layer '2' all point one way",
+            "the batch is one sample again and again",
         ),
         (
             MLP(depth=3, width=4),
@@ -196,3 +198,26 @@ def test_samples_are_taken_from_the_front_and_as_many_as_units_leave_nothing_to_
         return float(before.relu().square().sum() / before.square().sum())
 
     assert 1 - kept(one) < 0.3 * (1 - kept(larger))
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch", "message"),
+    [
+        (0, torch.ones(8, 4), "samples is 0, but must be a whole number"),
+        (-5, torch.ones(8, 4), "samples is -5"),
+        (4, torch.utils.data.DataLoader(torch.ones(8, 4)), "from one batch, and a DataLoader is none"),
+    ],
+)
+def test_samples_that_cannot_be_taken_are_refused(samples: int, batch: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        iterative_(MLP(depth=3, width=4), batch, samples=samples)
+
+
+def test_one_direction_is_no_reason_to_refuse_where_a_layer_has_no_more() -> None:
+    """A code of one unit, and a dead channel in a group of two."""
+    code = nn.Sequential(*(nn.Linear(a, b, bias=False) for a, b in ((16, 16), (16, 1), (1, 16), (16, 16), (16, 2))))
+    iterative_(code, torch.randn(32, 16, generator=seeded(0)))
+    grouped = nn.Sequential(nn.Conv2d(2, 4, 1), nn.ReLU(), nn.Conv2d(4, 4, 1, groups=2), nn.Conv2d(4, 2, 1))
+    with torch.no_grad():
+        grouped[0].weight[1], grouped[0].bias[1] = 0, -1
+    iterative_(grouped, torch.randn(8, 2, 3, 3, generator=seeded(0)))

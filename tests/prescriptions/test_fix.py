@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -17,6 +18,7 @@ from orthoscope.models import MLP
 from orthoscope.prescriptions import Outcome, Prescription, fixing
 from orthoscope.prescriptions.axes import Axes, Axis, kept
 from orthoscope.prescriptions.prescription import Change
+from orthoscope.prescriptions.weights_file import write_weights
 
 BATCH = torch.randn(32, 16, generator=torch.Generator().manual_seed(0))
 HEALTHY, AT_RISK, SICK = Verdict.HEALTHY, Verdict.AT_RISK, Verdict.SICK
@@ -267,3 +269,9 @@ def test_what_the_rule_keeps_is_not_hidden_by_what_it_does_not_and_any_error_is_
     found = fixing.fix_by_plan(orthoscope.Plan(diagnosis, steps), model, BATCH, steps=1)
     assert [step.name for step in found.steps] == ["helps"]
     assert found.plan[0].outcome == "does not apply: KeyError"
+
+
+def test_weights_can_be_read_by_whom_the_umask_allows(tmp_path: Path) -> None:
+    write_weights(tmp_path / "fixed.safetensors", MLP(depth=2, width=4))
+    (tmp_path / "plain").write_text("")
+    assert (tmp_path / "fixed.safetensors").stat().st_mode == (tmp_path / "plain").stat().st_mode

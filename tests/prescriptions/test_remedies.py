@@ -234,17 +234,36 @@ def test_layers_that_share_a_normalisation_get_no_second_one() -> None:
     assert insert_norms_(Attention(), BATCH) == ["out", "last"]
 
 
-def test_iterative_orthogonalisation_says_how_many_samples_it_needs() -> None:
-    def prescribed(samples: int) -> Prescription:
-        model = MLP(depth=60, width=64, generator=seeded())
-        found = orthoscope.diagnose(model, torch.randn(samples, 64, generator=seeded()), max_samples=samples)
-        return next(step for step in prescribe(found) if step.name == "iterative orthogonalisation")
+def iterative_step(model: nn.Module, batch: Tensor) -> Prescription:
+    found = orthoscope.diagnose(model, batch, max_samples=len(batch))
+    return next(step for step in prescribe(found) if step.name == "iterative orthogonalisation")
 
-    few, enough = prescribed(32), prescribed(64)
+
+def test_iterative_orthogonalisation_says_how_many_samples_it_needs() -> None:
+    def step(samples: int, **options: Any) -> Prescription:
+        model = MLP(depth=60, width=64, generator=seeded(), **options)
+        return iterative_step(model, torch.randn(samples, 64, generator=seeded()))
+
+    few, enough = step(32), step(64)
     assert not few.applies
-    assert few.why.endswith("it needs at least 64 samples, and the batch has 32")
+    assert few.outcome == "needs at least 64 samples, and the batch has 32"
+    assert not few.document()["advice"], "it is a change to the model, only not with this batch"
+    with pytest.raises(ValueError, match=r"needs at least 64 samples, .*: diagnose with such a batch"):
+        few.apply_(MLP(depth=3, width=64), BATCH)
     assert enough.applies
-    assert few.code == enough.code
+    assert few.code == enough.code == step(128).code
+    assert "samples=64" in enough.code
+    assert step(64, out_features=1000).code == enough.code, "the last layer is not made"
+
+
+def test_iterative_orthogonalisation_of_maps_takes_all_samples() -> None:
+    hidden = [part for _ in range(60) for part in (nn.ReLU(), nn.Conv2d(48, 48, 1, bias=False))]
+    model = nn.Sequential(nn.Conv2d(3, 48, 3, padding=1), *hidden, nn.Flatten(), nn.Linear(192, 10))
+    orthoscope.init.initialise_(model, "he", generator=seeded())
+    batch = torch.randn(64, 3, 2, 2, generator=seeded(1))
+    step = iterative_step(model, batch)
+    assert "samples" not in step.code
+    step.apply_(model, batch)
 
 
 def test_branches_are_not_prescribed_where_there_can_be_none() -> None:

@@ -118,7 +118,7 @@ export function look(verdict: string): "healthy" | "at-risk" | "sick" {
 export function number(value: number | null | undefined, decimals = 2): string {
   if (value === null || value === undefined) return UNDEFINED;
   const size = Math.abs(value);
-  if (value !== 0 && !(size >= 10 ** -(decimals + 1) && size < 10_000)) {
+  if (value !== 0 && !(size >= 10 ** -decimals && size < 10_000)) {
     const [digits, exponent] = value.toExponential(1).split("e");
     return `${digits}e${Number(exponent)}`;
   }

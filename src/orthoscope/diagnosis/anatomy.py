@@ -24,6 +24,7 @@ class Anatomy:
     """Plain facts, and copies of the activations: these are small."""
 
     weights: tuple[str, ...] = ()  # linear and convolutional layers
+    linear: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # those that are linear -> (out, in)
     convolutions: int = 0
     norms: int = 0
     residual_blocks: int = 0  # of orthoscope.models; others are found by running
@@ -40,6 +41,7 @@ def anatomy(model: nn.Module) -> Anatomy:
     blocks = sum(isinstance(module, ResidualBlock) and module.skip for module in model.modules())
     return Anatomy(
         weights=tuple(name for name, _ in layers),
+        linear={name: (one.out_features, one.in_features) for name, one in layers if isinstance(one, nn.Linear)},
         convolutions=sum(isinstance(layer, _ConvNd) for _, layer in layers),
         norms=sum(isinstance(module, _NORMS) for module in model.modules()),
         residual_blocks=blocks,
@@ -52,6 +54,8 @@ def anatomy(model: nn.Module) -> Anatomy:
 
 def _in_a_line(module: nn.Module) -> bool:
     """Whether a module is known to add nothing up: a part of torch, a sequence, or a plain network of our own."""
+    if module._forward_hooks or "forward" in vars(module):
+        return False
     if next(module.children(), None) is not None:
         return type(module) in (nn.Sequential, MLP, ResidualBlock)
     return type(module).__module__.startswith(("torch.nn.modules.", "orthoscope."))

@@ -13,7 +13,7 @@ from orthoscope.init.patches import check_served
 from orthoscope.init.schemes import weight_layers
 from orthoscope.init.sharded import is_sharded
 from orthoscope.init.weights import WeightLayer
-from orthoscope.probe.batches import Call, as_call, copied
+from orthoscope.probe.batches import Call, as_call, copied, tensors_in
 from orthoscope.probe.restoration import probing_mode, untouched
 
 
@@ -43,9 +43,13 @@ def in_forward_order(
             # Before any other hook: one that is stopped here must not have begun something.
             layer.register_forward_pre_hook(partial(walk.arrive, name), with_kwargs=True, prepend=True)
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+        first: Tensor | None = None
+        varied = False
         while not walk.ended:
             walk.begin_pass()
             for call in calls:
+                first = _sample(call) if first is None else first
+                varied = varied or _differs(call, first)
                 args, kwargs = copied((call.args, dict(call.kwargs)), device)
                 walk.begin_call()
                 try:
@@ -53,7 +57,20 @@ def in_forward_order(
                 except _Stopped:
                     continue
             walk.end_pass(dict(layers))
-    return walk.made(layers)
+    made = walk.made(layers)
+    if not varied:
+        raise ValueError("the batch is one sample again and again, so it has one direction: give different ones")
+    return made
+
+
+def _sample(call: Call) -> Tensor:
+    return next(tensors_in((call.args, call.kwargs)))[:1]
+
+
+def _differs(call: Call, first: Tensor) -> bool:
+    """Whether another sample than the first is in the call, or none to compare with."""
+    given = next(tensors_in((call.args, call.kwargs)))
+    return len(given) == 1 or given.shape[1:] != first.shape[1:] or bool((given != first).any())
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: the rest of the network need not see this batch

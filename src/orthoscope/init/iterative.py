@@ -1,6 +1,6 @@
 """Iterative orthogonalisation (Daneshmand et al., 2021): every layer evens out the batch that reaches it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from orthoscope.init.patches import row_blocks
 from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
 from orthoscope.linalg import haar, polar_factor
 from orthoscope.linalg.svd import svd
-from orthoscope.probe.batches import as_call, first_samples
+from orthoscope.probe.batches import Call, as_call, first_samples
 
 Slice = Float64[Tensor, "out directions"]
 
@@ -66,13 +66,13 @@ def iterative_(
 
     **What is refused**, with every weight as it was: a layer that is not called, that is called more than once or
     shares its weight (it has no one place in forward order), that is called without a tensor, or that cannot be made:
-    transposed convolutions, orthogonal, sharded and lazy layers; a batch that is zero, not finite, whose samples
-    all point one way, or so small that a layer gets fewer rows than the rank of its weight,
+    transposed convolutions, orthogonal, sharded and lazy layers; a batch that is zero, not finite, one sample again and
+    again, or so small that a layer gets fewer rows than the rank of its weight,
     $\min(\text{fan\_in}, \text{out})$.
 
     **How many samples**: of a ReLU network, as many as a layer has units; `samples` takes so many from the front of a
-    larger batch, or of the first that a DataLoader gives. The frame "nearest" is then all of $U$, as is the "slice",
-    and $HW^\top = s\,U\Sigma^{1-p}U^\top$ has a large positive diagonal, of which a ReLU takes nothing: networks of 75
+    larger batch. The frame "nearest" is then all of $U$, as is the "slice", and up to the order of the samples
+    $HW^\top = s\,U\Sigma^{1-p}U^\top$ has a large positive diagonal, of which a ReLU takes nothing: networks of 75
     layers learn as fast as those of 15. By three times as many they do not (papers.daneshmand2021, Figure 4).
 
     Random numbers come from `generator`, by default one with the seed of the global generator, which is not moved.
@@ -82,7 +82,7 @@ def iterative_(
     if frame not in FRAMES:
         raise ValueError(f"unknown frame {frame!r}: choose one of {', '.join(FRAMES)}")
     if samples is not None:
-        batch = first_samples(as_call(model, batch), samples)
+        batch = _first(model, batch, samples)
     generator = generator or torch.Generator().manual_seed(torch.initial_seed())
     state = generator.get_state()
     maker = _Maker(power, output_rms, FRAMES[frame], generator)
@@ -94,6 +94,14 @@ def iterative_(
     for name, layer in made:
         _write(layer, maker.weights[name])
     return {name: maker.conditions[name] for name, _ in made}
+
+
+def _first(model: nn.Module, batch: Any, samples: int) -> Call:
+    if not isinstance(samples, int) or samples < 1:
+        raise ValueError(f"samples is {samples!r}, but must be a whole number, at least 1: so many make the weights")
+    if not isinstance(batch, (Call, Tensor, Mapping, tuple, list)):
+        raise ValueError(f"samples= takes them from one batch, and a {type(batch).__name__} is none: give one batch")
+    return first_samples(as_call(model, batch), samples)
 
 
 class _Maker:
@@ -165,11 +173,6 @@ class _Maker:
                 f"the input of layer {name!r} is zero: (a) the batch is zero, (b) the units before it are all dead"
             )
         out = len(sample)
-        if reached == 1 < min(out, rows, len(triangle)):
-            raise ValueError(
-                f"the inputs of layer {name!r} all point one way: (a) the batch is zero or one sample again and again, "
-                "(b) the layers before it have collapsed"
-            )
         values, right = values[: min(reached, out)], right[:, : min(reached, out)]
         frame = self.frame(sample @ right / values, self.generator)
         multipliers = values**-self.power

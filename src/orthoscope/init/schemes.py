@@ -49,8 +49,6 @@ def initialise_(
     Sharded weights (`fully_shard`) get the numbers that one process would draw, by the first rank's generator; all
     ranks must call. If one layer cannot be filled, as an orthogonal one by any scheme but "orthogonal", none is.
     """
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"a network or a layer is initialised, got a {type(model).__name__}")
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
     if not math.isfinite(gain):
         raise ValueError(f"gain is {gain}, but must be a finite number: it multiplies every weight")
@@ -75,6 +73,8 @@ def scheme_named(name: str) -> Scheme:
 
 def weight_layers(model: nn.Module) -> list[tuple[str, WeightLayer]]:
     """Linear and convolutional layers in order of definition, without those tied to an embedding."""
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"a network or a layer is initialised, got a {type(model).__name__}")
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)}
     return [
         (name, module)

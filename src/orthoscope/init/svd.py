@@ -3,6 +3,7 @@
 import torch
 
 from orthoscope.init.weights import WeightLayer, fans, fill_, normal_blocks
+from orthoscope.linalg.svd import svd
 
 
 def svd_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
@@ -12,5 +13,5 @@ def svd_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | Non
     layer $\frac8{3\pi} = 0.85$, so that each leaves 0.72 of the mean square. Each group on its own.
     """
     drawn = normal_blocks(layer, gain * (2 / sum(fans(layer))) ** 0.5, generator)
-    left, values, right = torch.linalg.svd(drawn.double(), full_matrices=False)
+    left, values, right = svd(drawn.double())
     fill_(layer, values.mean(-1)[:, None, None] * left @ right)

@@ -38,8 +38,11 @@ def interval(values: Sequence[float], errors: float = 2.0) -> tuple[float, float
 def student_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
     r"""Mean, and Student's interval of it: $\bar x \mp t_{n-1}\,s/\sqrt n$; one value has no interval but itself.
 
-    Of four values it is 1.6 times as wide as two standard errors, which suppose that their spread is known.
+    Of four values it is 1.6 times as wide as two standard errors, which suppose that their spread is known. Where one
+    is not finite, as of a training that diverged, nothing is known.
     """
+    if not all(map(math.isfinite, values)):
+        return math.nan, -math.inf, math.inf
     if len(values) < 2:
         return interval(values)
     return interval(values, float(stdtrit(len(values) - 1, (1 + level) / 2)))

@@ -147,6 +147,8 @@ def confirm(
     made on the first batch. `progress` is called with the share of the trainings that is done, and with what is
     trained. The model is left as it is.
     """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"a network is trained, got a {type(model).__name__}")
     _check(steps, learning_rates, optimizer)
     start, source = _data(model, batches, batch, steps, seed)
     seen = list(islice(start()(), steps))

@@ -59,6 +59,7 @@ class Prescription:
     why: str
     changes: tuple[Change, ...] = ()
     advice: str = ""  # code of what cannot be applied to a model
+    needs: str = ""  # what it cannot be applied without, as "at least 64 samples"
     architecture: bool = False  # whether modules are replaced or added, not only numbers changed
     foresee: Callable[[], Effect] = lambda: NOT_PREDICTED  # theory takes its time: asked for when it is looked at
     # After a trial:
@@ -78,13 +79,15 @@ class Prescription:
 
     @property
     def applies(self) -> bool:
-        """Whether it can be applied to a model."""
-        return bool(self.changes)
+        """Whether it can be applied to the model that was diagnosed."""
+        return bool(self.changes) and not self.needs
 
     def apply_(self, model: nn.Module, batch: Any) -> None:
         """Make the changes in place, one after the other."""
         if not self.changes:
             raise ValueError(f"{self.name!r} is advice for the training loop: nothing of the model changes")
+        if self.needs:
+            raise ValueError(f"{self.name!r} needs {self.needs}: diagnose with such a batch first")
         for change in self.changes:
             change.apply_(model, batch)
 
@@ -94,7 +97,7 @@ class Prescription:
             "name": self.name,
             "why": self.why,
             "code": self.code,
-            "advice": not self.applies,
+            "advice": not self.changes,
             "architecture": self.architecture,
             "predicted": self.predicted.document(),
             "measured": None if self.measured is None else self.measured.document(),

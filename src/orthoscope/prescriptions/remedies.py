@@ -94,14 +94,17 @@ def iterative_orthogonalisation(diagnosis: Diagnosis) -> Prescription | None:
     """Data-dependent weights against collapse; needs hidden layers, and no normalisation that would undo it."""
     if len(diagnosis.anatomy.weights) < 3 or diagnosis.anatomy.norms or Symptom.COLLAPSE not in diagnosis.symptoms:
         return None
-    samples, needed = diagnosis.recording.samples, _widest_vector(diagnosis)
-    options = (("samples", needed),) if needed else ()  # by more than there are units, depth still slows learning
-    change = Change(iterative_, "orthoscope.init.iterative_", options=options, batch=True, seed=SEED)
-    why = "every hidden layer evens out the directions of the batch that reaches it"
-    if samples < needed:  # directions that the batch does not reach would get no weight
-        why += f"; it needs at least {needed} samples, and the batch has {samples}"
-        return Prescription("iterative orthogonalisation", why, advice=change.code)
-    return Prescription("iterative orthogonalisation", why, (change,))
+    samples, needed = diagnosis.recording.samples, _samples_needed(diagnosis)
+    # By more samples than there are units depth still slows learning; a map brings many patches a sample.
+    options = (("samples", needed),) if needed and not diagnosis.anatomy.convolutions else ()
+    lacking = f"at least {needed} samples, and the batch has {samples}" if samples < needed else ""
+    return Prescription(
+        "iterative orthogonalisation",
+        "every hidden layer evens out the directions of the batch that reaches it",
+        (Change(iterative_, "orthoscope.init.iterative_", options=options, batch=True, seed=SEED),),
+        needs=lacking,
+        outcome=f"needs {lacking}" if lacking else "not tried",
+    )
 
 
 def milder_activations(diagnosis: Diagnosis) -> Prescription | None:
@@ -175,11 +178,12 @@ def _activation_calls(diagnosis: Diagnosis) -> int:
     return max(calls, len(names))
 
 
-def _widest_vector(diagnosis: Diagnosis) -> int:
-    """Most units of a hidden layer on vectors; a map brings many patches a sample."""
-    return max(
-        (layer.shape[-1] for layer in diagnosis.layers if layer.depth is not None and len(layer.shape) == 2), default=0
-    )
+def _samples_needed(diagnosis: Diagnosis) -> int:
+    """The largest rank of a weight between the first layer and the last that is called on one vector a sample."""
+    called = {layer.name: layer for layer in diagnosis.layers if layer.depth is not None}
+    hidden = list(called.values())[1:-1]
+    shapes = diagnosis.anatomy.linear
+    return max((min(shapes[one.name]) for one in hidden if one.name in shapes and len(one.shape) == 2), default=0)
 
 
 def _scale(diagnosis: Diagnosis) -> float:

@@ -13,8 +13,12 @@ def write_weights(path: Path, model: nn.Module) -> None:
     # Beside the target: a rename is atomic only within one file system.
     temporary = path.with_name(f".orthoscope-{secrets.token_hex(8)}.tmp")
     try:
-        temporary.touch()  # with the permissions of any new file; safetensors alone would make one for its owner only
+        temporary.touch()
+        permissions = (
+            temporary.stat().st_mode
+        )  # of any new file here; safetensors replaces it by one for its owner only
         save_model(model, str(temporary))
+        temporary.chmod(permissions)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from orthoscope.linalg.svd import svd
 from orthoscope.linalg.top_triplets import block_width, top_triplets
 from orthoscope.probe.jacobians.operator import JacobianOperator
 
@@ -36,7 +37,7 @@ def spectrum(operator: JacobianOperator, top: int | None, tolerance: float, gene
 
 def _dense(operator: JacobianOperator, count: int) -> Spectrum:
     matrix = operator.dense().double()
-    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    left, values, right = svd(matrix)
     values = values.abs()  # LAPACK may call zero minus zero
     energy = values.square().sum(-1)
     nothing = torch.zeros_like(energy)
