@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclopts import CycloptsError
 
 from orthoscope import cli, theory
 
@@ -152,7 +153,7 @@ def test_the_options_of_every_command_exist(page: str, command: list[str]) -> No
 
 
 def test_a_command_with_an_option_that_does_not_exist_would_be_noticed() -> None:
-    with pytest.raises(cli.CycloptsError):
+    with pytest.raises(CycloptsError):
         cli.app.parse_args(["diagnose", "--nonsense"], exit_on_error=False, print_error=False)
 
 

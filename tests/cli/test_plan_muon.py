@@ -6,7 +6,7 @@ import re
 import pytest
 
 from cli.process import orthoscope
-from orthoscope.cli import plan_muon
+from orthoscope.cli.plan_muon import plan_muon
 from orthoscope.optim.plan_shapes import DTYPES, floating_type, layouts_with_shards, model_shapes, parsed_shapes
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from cli.process import orthoscope
 from orthoscope import report
-from orthoscope.cli import reproduce
+from orthoscope.cli.reproduce import reproduce
 from orthoscope.papers.catalog import catalog
 from orthoscope.papers.results import read_meta
 

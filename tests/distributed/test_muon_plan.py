@@ -16,7 +16,7 @@ from wire import WireBytes
 
 from cli.process import orthoscope
 from orthoscope import report
-from orthoscope.cli import plan_muon
+from orthoscope.cli.plan_muon import plan_muon
 from orthoscope.optim.matrix_views import MatrixView
 from orthoscope.optim.plan import muon_plan
 from orthoscope.optim.plan_shapes import model_shapes, parsed_shapes

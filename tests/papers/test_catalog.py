@@ -77,6 +77,6 @@ def test_seconds_are_those_of_saved_results_or_the_most_it_may_take(tmp_path: Pa
 
 
 def test_listing_imports_no_torch() -> None:
-    code = "import sys; from orthoscope.cli import reproduce; reproduce(); print('torch' in sys.modules)"
+    code = "import sys; from orthoscope.cli.reproduce import reproduce; reproduce(); print('torch' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.split()[-1] == "False"

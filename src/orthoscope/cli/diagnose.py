@@ -1,0 +1,125 @@
+"""`orthoscope diagnose`: networks looked at, one or many, and what would mend them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from orthoscope.cli.app import BAD_INPUT, FOUND, app
+from orthoscope.cli.output import progress_bar, refuse_unwritable, show, write
+
+if TYPE_CHECKING:
+    from orthoscope.diagnosis.specimens import Specimen
+
+
+@app.command
+def diagnose(
+    *targets: str,
+    batch: str | None = None,
+    samples: Annotated[int | None, Parameter(name=["--samples", "-n"])] = None,
+    html: Path | None = None,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    fail_on: str = "",
+    seed: int = 0,
+    seeds: int = 1,
+    running_statistics: Annotated[bool, Parameter(negative="")] = False,
+    deep: Annotated[bool, Parameter(negative="")] = False,
+    traceback: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Diagnose networks at initialisation; without a target, a built-in gallery of sick and healthy ones.
+
+    Parameters
+    ----------
+    targets
+        package.module:callable, path/to/file.py::callable, timm:NAME, hf:NAME, or a built-in such as
+        "mlp(depth=50, activation=relu)", convnet(...), resnet(...), transformer(...).
+    batch
+        package.module:callable or file.py::callable that gives a batch; without it, one is made up to fit.
+    samples
+        Samples in a batch that is made up; 64 unless told, in the gallery what each network asks for.
+    html
+        Write one self-contained page here.
+    json
+        Write the versioned JSON here; "-" is standard output, and the table goes to standard error.
+    fail_on
+        Symptoms that make the exit code 1: collapse, vanish, explode, degenerate-input, or any; comma-separated.
+    seed
+        Seed of the weights, of a batch that is made up, and of the direction that is differentiated.
+    seeds
+        Draw every network with so many seeds, counting from --seed: the first is told, the page shows the range of all.
+    running_statistics
+        Use the running statistics of batch norm, as in eval mode, instead of the batch's own.
+    deep
+        Look at the Jacobians of residual blocks too, as `orthoscope residual` does.
+    traceback
+        Show the Python traceback when a network fails.
+    """
+    from orthoscope.diagnosis.gallery import GALLERY
+    from orthoscope.diagnosis.specimens import Specimen, symptoms_named
+
+    watched = symptoms_named(fail_on)
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"a seed is a whole number from 0 to 2^63 - 1, got {seed}")
+    if not 1 <= seeds <= 1000:
+        raise ValueError(f"networks are drawn with 1 to 1000 seeds, got {seeds}")
+    refuse_unwritable(html, json)
+    specimens = [Specimen(target, batch=batch) for target in targets] or list(GALLERY)
+    if samples is not None:
+        specimens = [replace(specimen, samples=samples) for specimen in specimens]
+    documents, failures = _diagnosed(specimens, range(seed, seed + seeds), not running_statistics, traceback, deep)
+    show(documents, to_stderr=json == "-")
+    if len(targets) == len(documents) == 1:
+        _suggest_fix(documents[0], targets[0], {"--batch": batch, "--samples": samples, "--seed": seed or None}, json)
+    write(documents, html, json)
+    if failures:
+        return BAD_INPUT
+    return FOUND if any(symptom in watched for d in documents for symptom in d["symptoms"]) else 0
+
+
+def _diagnosed(
+    specimens: "list[Specimen]", seeds: range, batch_statistics: bool, traceback: bool, deep: bool = False
+) -> tuple[list[dict[str, Any]], int]:
+    """The documents of all that could be diagnosed, and how many could not: one bad target loses no other."""
+    from orthoscope.diagnosis.seeds import with_seeds
+    from orthoscope.models import TargetError
+
+    documents: list[dict[str, Any]] = []
+    failures = 0
+    with progress_bar() as (advance, note):
+        for number, specimen in enumerate(specimens):
+            share = number / len(specimens)
+
+            def progress(module: str, expected: int, done: list[int] = [0], share: float = share) -> None:  # noqa: B006
+                done[0] += 1
+                advance(
+                    share + min(1.0, done[0] / expected / len(seeds)) / len(specimens), module or "the whole network"
+                )
+
+            advance(share, specimen.title or specimen.target)
+            try:
+                drawn = [specimen.diagnose(seed, batch_statistics, progress, deep).document() for seed in seeds]
+                documents.append(drawn[0] if len(drawn) == 1 else with_seeds(drawn, seeds))
+            except TargetError as error:
+                failures += 1
+                if traceback:
+                    raise
+                note(f"orthoscope: {error}")
+    return documents, failures
+
+
+def _suggest_fix(document: dict[str, Any], target: str, options: dict[str, Any], json: str | None) -> None:
+    """The command that mends what was found, on one line, to be pasted."""
+    import shlex
+
+    from rich.console import Console
+
+    from orthoscope.findings import Symptom
+    from orthoscope.report.labelled import LABEL_WIDTH
+
+    # Of an input that is degenerate, no change to the network helps.
+    if not set(document["symptoms"]) - {Symptom.DEGENERATE_INPUT}:
+        return
+    given = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    line = f"{'fix':{LABEL_WIDTH}}{shlex.join(['orthoscope', 'fix', target, *given])}"
+    Console(stderr=json == "-").print(line, markup=False, highlight=False, soft_wrap=True)

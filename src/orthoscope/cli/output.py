@@ -1,0 +1,81 @@
+"""What verbs share: where results go, what is refused before the work begins, and a bar meanwhile."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+
+def show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
+    from rich.console import Console
+
+    from orthoscope import report
+
+    console = Console(stderr=to_stderr)
+    if len(documents) > 1:
+        console.print(report.gallery_table(documents))
+    elif documents:
+        console.print(report.terminal(documents[0]))
+
+
+def write(documents: list[dict[str, Any]], html: Path | None, json: str | None) -> None:
+    from orthoscope import report
+
+    if not documents:
+        return
+    for path in (html, json):
+        if path is not None and path != "-":
+            report.write(path, documents)
+            print(f"wrote {path}", file=sys.stderr)
+    if json == "-":
+        print(report.report_json(documents))
+
+
+def refuse_unwritable(html: Path | None, json: str | None, markdown: Path | None = None) -> None:
+    """Say now, not after minutes of work, that an output cannot be written."""
+    for path, suffix in ((html, ".html"), (json if json != "-" else None, ".json"), (markdown, ".md")):
+        refuse_unwritable_as(path, suffix)
+
+
+def refuse_unwritable_as(path: str | Path | None, suffix: str) -> None:
+    if path is None:
+        return
+    if Path(path).suffix != suffix:
+        raise ValueError(f"{str(path)!r} does not end in {suffix}: give a name that does")
+    if Path(path).is_dir():
+        raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
+    if not os.access(Path(path).absolute().parent, os.W_OK):
+        raise ValueError(f"{str(path)!r} cannot be written: its folder is missing or closed to you")
+
+
+def refuse_closed(folder: Path) -> None:
+    """The same of a folder that need not be there yet."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise ValueError(f"{str(folder)!r} cannot hold results: {str(there)!r} is no folder, or closed to you")
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[tuple[Callable[[float, str], None], Callable[[str], None]]]:
+    """A bar on standard error that leaves nothing behind: (share done, what is going on), and a way to say a line."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0)
+
+        def advance(share: float, what: str) -> None:
+            bar.update(task, completed=share, description=plain(what))
+
+        yield advance, lambda line: console.print(plain(line), highlight=False, soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """Text that rich does not read as markup."""
+    from rich.markup import escape
+
+    return escape(text)
