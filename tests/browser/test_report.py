@@ -12,6 +12,7 @@ from browser.chromium import Browser
 from browser.reports import Document, fifty_layers, thousand_layers
 from orthoscope import report
 from orthoscope.diagnosis.seeds import with_seeds
+from orthoscope.report.wording import number
 from report.handmade import document, explained, finding, layer
 
 HOSTILE = "<script>alert(1)</script>"
@@ -148,7 +149,7 @@ def test_a_click_opens_the_card_with_the_numbers_of_its_layer(opened: Browser, f
     numbers = {name: (measured, theory) for name, measured, theory in cells}
     assert numbers["orthogonality gap"] == (f"{row['sample_view']['gap']:.2f}", f"{row['predicted']['gap']:.2f}")
     assert numbers["overlap"][0] == f"{row['sample_view']['overlap']:.2f}"
-    assert numbers["rms"][0] == f"{row['rms']:.2f}"
+    assert numbers["rms"][0] == number(row["rms"])
     spectrum = opened.marks("#card .picture-spectrum circle", "data-value")
     assert [float(dot["data-value"]) for dot in spectrum] == row["picture"]["eigenvalues"]
     counts = opened.marks("#card .picture-overlaps .bar", "data-count")

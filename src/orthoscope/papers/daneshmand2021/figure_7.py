@@ -57,7 +57,7 @@ class Config:
 
 
 QUICK = Config(
-    dataset="digits", samples=300, layers=(8, 40), starts=(XAVIER, ITERATIVE), epochs=4, images=4, seeds=(0, 1, 2)
+    dataset="digits", samples=240, layers=(6, 30), starts=(XAVIER, ITERATIVE), epochs=3, images=4, seeds=(0, 1, 2)
 )
 FULL = Config(samples=50_000, shrink=1, epochs=20, learning_rate=0.001, dropout=0.5, images=16)
 
