@@ -15,7 +15,7 @@ SICK = "mlp(depth=20, width=64, init=torch)"
 
 
 def test_a_sick_network_is_mended_confirmed_and_written(tmp_path: Path) -> None:
-    shown = orthoscope("fix", SICK, "--output", "out", "--html", "fix.html", cwd=tmp_path)
+    shown = orthoscope("fix", SICK, "--output", "out", "--steps", "80", "--html", "fix.html", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.startswith("FIX          SICK → HEALTHY by ")
     assert "does not train" in shown.stdout
