@@ -9,6 +9,7 @@ demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
 
 test: .venv/test.stamp browser  ## the whole test suite
+	@# Which test needs them first depends on the order.
 	$(BIN)/orthoscope data get mnist fashion-mnist cifar10
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 

@@ -216,8 +216,8 @@ def test_samples_that_cannot_be_taken_are_refused(samples: int, batch: Any, mess
 def test_one_direction_is_no_reason_to_refuse_where_a_layer_has_no_more() -> None:
     """A code of one unit, and a dead channel in a group of two."""
     code = nn.Sequential(*(nn.Linear(a, b, bias=False) for a, b in ((16, 16), (16, 1), (1, 16), (16, 16), (16, 2))))
-    iterative_(code, torch.randn(32, 16, generator=seeded(0)))
+    assert list(iterative_(code, torch.randn(32, 16, generator=seeded(0)))) == ["1", "2", "3"]
     grouped = nn.Sequential(nn.Conv2d(2, 4, 1), nn.ReLU(), nn.Conv2d(4, 4, 1, groups=2), nn.Conv2d(4, 2, 1))
     with torch.no_grad():
         grouped[0].weight[1], grouped[0].bias[1] = 0, -1
-    iterative_(grouped, torch.randn(8, 2, 3, 3, generator=seeded(0)))
+    assert list(iterative_(grouped, torch.randn(8, 2, 3, 3, generator=seeded(0)))) == ["2"]

@@ -25,6 +25,10 @@ class Maker(Protocol):
     def make(self, name: str, layer: WeightLayer) -> None: ...
 
 
+# What is one batch; any other iterable is a stream of them.
+ONE_BATCH = (Call, Tensor, Mapping, tuple, list)
+
+
 def in_forward_order(
     model: nn.Module, batch: Any, keep: Collection[str] | None, maker: Maker
 ) -> list[tuple[str, WeightLayer]]:
@@ -221,7 +225,7 @@ def _stream(model: nn.Module, batch: Any) -> Iterable[Call]:
             f"a {type(batch).__name__} can be gone through only once, and every layer needs all of the stream: "
             "give a DataLoader, or an object with __iter__"
         )
-    if isinstance(batch, (Call, Tensor, Mapping, tuple, list)) or not isinstance(batch, Iterable):
+    if isinstance(batch, ONE_BATCH) or not isinstance(batch, Iterable):
         return [as_call(model, batch)]
     return _Stream(model, batch)
 

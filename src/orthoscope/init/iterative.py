@@ -1,13 +1,13 @@
 """Iterative orthogonalisation (Daneshmand et al., 2021): every layer evens out the batch that reaches it."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from orthoscope.init.forward_order import in_forward_order
+from orthoscope.init.forward_order import ONE_BATCH, in_forward_order
 from orthoscope.init.input_moments import InputMoments
 from orthoscope.init.patches import row_blocks
 from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
@@ -99,7 +99,7 @@ def iterative_(
 def _first(model: nn.Module, batch: Any, samples: int) -> Call:
     if not isinstance(samples, int) or samples < 1:
         raise ValueError(f"samples is {samples!r}, but must be a whole number, at least 1: so many make the weights")
-    if not isinstance(batch, (Call, Tensor, Mapping, tuple, list)):
+    if not isinstance(batch, ONE_BATCH):
         raise ValueError(f"samples= takes them from one batch, and a {type(batch).__name__} is none: give one batch")
     return first_samples(as_call(model, batch), samples)
 

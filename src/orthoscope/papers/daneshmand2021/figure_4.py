@@ -121,8 +121,9 @@ def _check(rows: list[Row]) -> dict[str, bool]:
             gaps[start][2] < gaps[XAVIER][1] for start in (ITERATIVE, LARGER, NOTEBOOK)
         ),
         "depth slows learning from Xavier's weights": student_interval(slowdown(rows, XAVIER))[1] > 0,
-        "the deepest network learns more from equation (6)": student_interval(advantage(rows, ITERATIVE, deepest))[1]
-        > 0,
+        "the deepest network learns more from equation (6)": (
+            student_interval(advantage(rows, ITERATIVE, deepest))[1] > 0
+        ),
         "depth does not slow it: its cost is below a tenth of that from Xavier's weights": (
             student_interval(slowdown(rows, ITERATIVE))[2] < NOTHING * statistics.fmean(slowdown(rows, XAVIER))
         ),

@@ -36,7 +36,7 @@ ARMS = (XAVIER, ITERATIVE, MEAN, ORTHOGONAL, *CLIPPED)
 
 @dataclass(frozen=True)
 class Config:
-    """The default of Figure 4, at its ends."""
+    """The depths at the ends of Figure 4, at two fifths of its width, and three epochs: six arms take their time."""
 
     dataset: str = "cifar10"
     samples: int = 5000
