@@ -8,7 +8,7 @@ from optim.optimizers import gaussian, on_stiefel, walk
 from orthoscope.linalg import haar, orthonormality_error, polar_factor
 from orthoscope.manifolds import Stiefel
 from orthoscope.optim import RiemannianSGD
-from orthoscope.optim.short_step import short_step
+from orthoscope.optim.short_step import short_step_
 
 SHAPES = [(6, 6), (1, 1), (3, 1), (12, 4), (40, 5), (2, 5, 5), (3, 9, 2)]
 TYPES = [torch.float64, torch.complex128]
@@ -19,7 +19,8 @@ def frame_and_gradient(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tens
 
 
 def stepped(x: Tensor, gradient: Tensor, rate: float) -> Tensor | None:
-    return short_step(x, gradient, x.mH @ gradient, rate)
+    moved = x.clone()
+    return moved if short_step_(moved, gradient, x.mH @ gradient, rate) else None
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -45,7 +46,7 @@ def test_what_is_left_of_the_excess_is_within_the_bound_and_longer_steps_are_ref
     taken: list[float] = []
     for rate in torch.logspace(-6, 0, 60, dtype=torch.float64).tolist():
         overlap = (x.mT @ gradient).float()
-        if short_step(x.float(), gradient.float(), overlap, rate) is None:
+        if not short_step_(x.float(), gradient.float(), overlap, rate):
             continue
         # The same formula without its limit: a type whose rounding is that of float32 but that computes in float64.
         taken.append(float(orthonormality_error(unlimited(x, gradient, rate))))

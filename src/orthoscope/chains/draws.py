@@ -12,6 +12,8 @@ from orthoscope.chains.chain import Draw
 # Numbers that one network draws at a time, unless a layer needs more. It must not depend on how many networks
 # there are: what a network draws is its own affair.
 BLOCK = 1 << 14
+# Uniform numbers that are made normal at a time, half a megabyte.
+_CACHED = 1 << 16
 # Numbers that a function of the caller is asked for at a time: it may be slow, and what is left over is lost.
 _CALL = 1 << 10
 
@@ -36,8 +38,9 @@ def normals(
     """
     block = _layers_in_block(shape)
     for memory in _uniform_blocks(sources, block * math.prod(shape), -(-layers // block)):
-        # Network by network on a CPU: what one draws at a time stays in the cache.
-        for part in memory.split(1) if memory.device.type == "cpu" else (memory,):
+        # A few networks at a time on a CPU: these numbers stay in the cache.
+        together = max(1, _CACHED // memory.shape[1]) if memory.device.type == "cpu" else len(memory)
+        for part in memory.split(together):
             _box_muller_(part)
         yield from _layers_of(memory, block, shape)[:layers]
         layers -= block
@@ -48,9 +51,9 @@ def _box_muller_(uniform: Float[Tensor, "seeds even"]) -> None:
     radius, angle = uniform.chunk(2, dim=1)
     radius.neg_().log1p_().mul_(-2).sqrt_()
     angle.mul_(2 * math.pi)
-    sines = angle.sin().mul_(radius)
-    radius.mul_(angle.cos_())
-    angle.copy_(sines)
+    cosines = angle.cos()
+    angle.sin_().mul_(radius)
+    radius.mul_(cosines)
 
 
 def uniforms(

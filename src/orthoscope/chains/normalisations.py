@@ -26,7 +26,7 @@ class Normalisation:
         """The normalised batch and the factors $r$."""
         deviations = inputs - inputs.mean(self.axis, keepdim=True) if self.centred else inputs
         power = deviations.square().mean(self.axis, keepdim=True)
-        factors = power.rsqrt().masked_fill_(power == 0, 0.0)
+        factors = power.rsqrt_().nan_to_num_(nan=torch.nan, posinf=0.0)
         return deviations * factors, factors
 
     def pull_back(self, gradient: Hidden, outputs: Float[Tensor, "*#batch samples units"], factors: Tensor) -> Hidden:

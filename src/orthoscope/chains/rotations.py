@@ -38,7 +38,9 @@ def rotated(
     triangle = _unfolded(numbers, rank)
     units = triangle.shape[-1]
     reflections = _reflections(triangle)
-    turned = torch.nn.functional.pad(rows * reflections.signs.unsqueeze(-2), (0, units - rank))
+    turned = rows * reflections.signs.unsqueeze(-2)
+    if units > rank:
+        turned = torch.nn.functional.pad(turned, (0, units - rank))
     # LAPACK takes the matrices of a stack one by one, which only a CPU likes; there it is the faster of the two.
     reflect = reflected_one_by_one if rows.device.type == "cpu" else reflected_at_once
     return reflect(turned, reflections)
@@ -47,20 +49,19 @@ def rotated(
 def _unfolded(numbers: Float[Tensor, "seeds half both"], rank: int) -> Float[Tensor, "seeds rank units"]:
     """The triangle of all x_i: the last numbers of a row are those of one from the top, the first of one from below."""
     units = (numbers.shape[-1] + rank - 1) // 2
-    above = numbers[..., -units:].triu()
-    below = numbers[..., : rank // 2, :units].tril(units - rank).flip(-2, -1)
-    return torch.cat([above, below], dim=-2)
+    above, below = numbers[..., -units:], numbers[..., : rank // 2, :units].flip(-2, -1)
+    return torch.cat([above, below], dim=-2).triu_()
 
 
 def _reflections(vectors: Float[Tensor, "seeds rank units"]) -> Reflections:
     """From the upper triangle of the $x_i$, which is overwritten."""
-    diagonal = vectors.diagonal(dim1=-2, dim2=-1)
-    signs = torch.where(diagonal < 0, 1.0, -1.0)
-    norms = torch.linalg.vector_norm(vectors, dim=-1)
-    diagonal -= signs * norms
-    # τ = 2v_ii²/|v|², and |v|² = 2|x||v_ii|.
-    weights = diagonal.abs() / norms
-    return Reflections(vectors.div_(diagonal.clone().unsqueeze(-1)), weights, signs)
+    # As few operations as can be: threads that simulate side by side wait for each other between any two.
+    diagonal, norms = vectors.diagonal(dim1=-2, dim2=-1), torch.linalg.vector_norm(vectors, dim=-1)
+    heads = torch.copysign(norms, diagonal).add_(diagonal)  # v_ii before all are divided by it
+    vectors = vectors.div_(heads.unsqueeze(-1))
+    # LAPACK takes v_ii = 1 for granted, products do not. τ = 2v_ii²/|v|², and |v|² = 2|x||v_ii|.
+    vectors.diagonal(dim1=-2, dim2=-1).fill_(1)
+    return Reflections(vectors, heads.abs().div_(norms), heads.sign().neg_())
 
 
 def reflected_one_by_one(

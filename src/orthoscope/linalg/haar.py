@@ -29,4 +29,5 @@ def haar(
     # sign(0) is 0 and would erase a column; it has probability zero, but costs nothing to exclude.
     signs = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)
     frame = (q * signs.unsqueeze(-2)).to(dtype)
-    return frame if rows >= columns else frame.mT.contiguous()
+    # By rows, as weights are: LAPACK's columns would slow down whatever later reads one beside the other.
+    return (frame if rows >= columns else frame.mT).contiguous()

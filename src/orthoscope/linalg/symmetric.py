@@ -26,16 +26,19 @@ def hermitian_product(left: Tensor, right: Tensor) -> Tensor:
     size = left.shape[-2]
     if size < _SMALLEST or left.device.type != "cpu" or is_transformed(left) or is_transformed(right):
         return left @ right
-    if left.ndim > 2:
-        stacks = (matrix.reshape(-1, *matrix.shape[-2:]) for matrix in (left, right))
-        products = torch.stack([hermitian_product(*pair) for pair in zip(*stacks, strict=True)])
-        return products.view(*left.shape[:-1], size)
-    result = left.new_empty(size, size)
-    for start in range(0, size, _STRIP):
-        torch.mm(left[start : start + _STRIP], right[:, start:], out=result[start : start + _STRIP, start:])
-    for start in range(_STRIP, size, _STRIP):
-        result[start:, start - _STRIP : start] = result[start - _STRIP : start, start:].mH
+    result = left.new_empty(*left.shape[:-1], size)
+    stacks = (matrix.reshape(-1, *matrix.shape[-2:]) for matrix in (left, right, result))
+    for one, other, product in zip(*stacks, strict=True):
+        _fill_by_strips_(product, one, other)
     return result
+
+
+def _fill_by_strips_(product: Tensor, left: Tensor, right: Tensor) -> None:
+    size = len(product)
+    for start in range(0, size, _STRIP):
+        torch.mm(left[start : start + _STRIP], right[:, start:], out=product[start : start + _STRIP, start:])
+    for start in range(_STRIP, size, _STRIP):
+        product[start:, start - _STRIP : start] = product[start - _STRIP : start, start:].mH
 
 
 def positive_inverse(matrix: Tensor, condition: float) -> Tensor:

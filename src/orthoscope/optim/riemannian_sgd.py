@@ -11,7 +11,7 @@ from orthoscope.linalg.products import add_product_
 from orthoscope.optim.batching import Chunk, chunks, gradients, over_chunks
 from orthoscope.optim.manifold_groups import check_orthonormal
 from orthoscope.optim.mixed import Group, MixedOptimizer
-from orthoscope.optim.short_step import short_step
+from orthoscope.optim.short_step import short_step_
 
 # Steps that leave the excess of a frame as it is, and add about a rounding to it, between two that remove it. The
 # first step removes what a weight starts with.
@@ -31,7 +31,7 @@ class RiemannianSGD(MixedOptimizer):
     In the Euclidean metric $P_X$ and $\operatorname{grad}_X$ are one linear map, so transport is free:
     $m \leftarrow P_X(\mu m + (1-\tau)G)$, and a step costs four products. The retraction is by products for ordinary
     steps and exact for steps of any length, so no learning rate leaves the manifold. Without momentum seven of eight
-    steps, if they are short, take three products (`short_step`); the eighth removes the roundings of all of them.
+    steps, if they are short, take three products (`short_step_`); the eighth removes the roundings of all of them.
 
     `lr` is $\eta$, `momentum` $\mu$ and `dampening` $\tau$, as in `torch.optim.SGD`; see `MixedOptimizer` for groups.
     """
@@ -76,13 +76,11 @@ class RiemannianSGD(MixedOptimizer):
         def step(chunk: Chunk) -> None:
             x, gradient = chunk.frames(chunk.parameters), chunk.frames(gradients(chunk.parameters))
             overlap = x.mH @ gradient
-            new = None
-            if manifold.metric == "euclidean" and chunk.alike != _SHORT_STEPS:
-                new = short_step(x, gradient, overlap, rate)
-            if new is None:
+            may_be_short = manifold.metric == "euclidean" and chunk.alike != _SHORT_STEPS
+            if not (may_be_short and short_step_(x, gradient, overlap, rate)):
                 direction = add_product_(gradient.clone(), x, manifold.normal_coordinates(overlap), alpha=-1.0)
-                new = nearest_frame(torch.add(x, direction, alpha=-rate))
-            chunk.write(x.copy_(new), chunk.parameters)
+                nearest_frame(torch.add(x, direction, alpha=-rate), out=x)
+            chunk.write(x, chunk.parameters)
             for parameter in chunk.parameters:
                 # Also after a step that was not short: of a batch, only some matrices may have moved far.
                 state[parameter]["short_steps"] = 0 if chunk.alike == _SHORT_STEPS else chunk.alike + 1

@@ -92,7 +92,8 @@ def _from_pivot(rows: Tensor, pivot: int) -> Tensor:
 def _row_blocks(matrix: Tensor, order: Order) -> list[Tensor]:
     """A copy, filled up with rows of zeros, in blocks of rows."""
     missing = order.row_blocks * order.size - matrix.shape[-2]
-    return list(torch.nn.functional.pad(matrix, (0, 0, 0, missing)).clone().split(order.size, 1))
+    # Padding copies, whether there is anything to fill up or not.
+    return list(torch.nn.functional.pad(matrix, (0, 0, 0, missing)).split(order.size, 1))
 
 
 def _put(slots: Tensor, places: Tensor, values: Tensor) -> None:
