@@ -24,9 +24,10 @@ CLOSER_ON = ("Gaussian", "i^-1", "condition 1e3", "half rank")
 def page(numbers: Numbers) -> str:
     parts = [
         "# Orthogonalised updates beside the peers",
-        "Written by `make bench-gradients`; do not edit. Float32 unless said, candidates in turns in one process,\n"
-        "medians. *Products* are times of one plain float32 product of the same size in the same process; *peak* is\n"
-        "memory above what was there before the first call; *error* is the distance from UVᵀ over the norm of UVᵀ.",
+        "Written by `make bench-gradients`; do not edit. Float32 unless said, candidates in turns of at least\n"
+        "20 ms in one process, medians of calls. *Products* are times of one plain float32 product of the same size\n"
+        "in the same process; *peak* is memory above what was there before the first call; *error* is the distance\n"
+        "from UVᵀ over the norm of UVᵀ.",
         about(numbers),
         peers(numbers),
         "## What is promised, and what was seen",

@@ -45,6 +45,7 @@ def test_haar_matrices_are_orthonormal_on_their_short_side(shape: tuple[int, int
     matrix = haar(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     gram = matrix.mT @ matrix if shape[0] >= shape[1] else matrix @ matrix.mT
     assert matrix.shape == shape
+    assert matrix.is_contiguous(), "by rows, as weights are"
     assert torch.allclose(gram, torch.eye(min(shape), dtype=torch.float64), atol=1e-13)
 
 

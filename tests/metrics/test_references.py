@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from orthoscope import metrics
-from orthoscope.linalg import haar
+from orthoscope.linalg import haar, sample_frame
+from orthoscope.metrics.representations import _gap_of_square, frame_isometry_gap
 from references import slow_twins
 
 SHAPES = [(2, 5), (5, 5), (6, 17), (9, 4), (7, 40)]
@@ -64,6 +65,16 @@ def with_condition(condition: float, samples: int, units: int) -> torch.Tensor:
 def test_isometry_gap_is_right_to_nine_digits_up_to_condition_1e8(condition: float, shape: tuple[int, int]) -> None:
     hidden = with_condition(condition, *shape)
     assert float(metrics.isometry_gap(hidden)) == pytest.approx(slow_twins.isometry_gap(hidden), rel=1e-9)
+
+
+def test_the_gap_of_as_many_samples_as_units_is_the_same_by_elimination_and_by_rotations() -> None:
+    near = torch.stack([with_condition(condition, 20, 20) for condition in (1.001, 1.1, 3.0)])
+    by_elimination = _gap_of_square(near)
+    assert by_elimination is not None
+    torch.testing.assert_close(by_elimination, frame_isometry_gap(sample_frame(near)), rtol=1e-9, atol=20 * 2.2e-16)
+    torch.testing.assert_close(metrics.isometry_gap(near), by_elimination, rtol=0, atol=0)
+    for in_doubt in (with_condition(1e4, 20, 20), with_condition(3.0, 20, 21), torch.zeros(4, 4), near * torch.nan):
+        assert _gap_of_square(in_doubt) is None
 
 
 def test_the_gram_matrix_would_have_been_wrong_at_condition_1e8() -> None:

@@ -6,9 +6,10 @@ from torch import Tensor, nn
 
 from optim.optimizers import gaussian, on_stiefel, walk
 from orthoscope.linalg import haar, orthonormality_error, polar_factor
+from orthoscope.linalg.gram_series import gram_excess
 from orthoscope.manifolds import Stiefel
 from orthoscope.optim import RiemannianSGD
-from orthoscope.optim.short_step import short_step_
+from orthoscope.optim.short_step import _excess, _remainder, short_step_
 
 SHAPES = [(6, 6), (1, 1), (3, 1), (12, 4), (40, 5), (2, 5, 5), (3, 9, 2)]
 TYPES = [torch.float64, torch.complex128]
@@ -69,6 +70,31 @@ def unlimited(x: Tensor, gradient: Tensor, rate: float) -> Tensor:
     return x @ (identity + rate * s - excess / 2 + correction) - rate * gradient
 
 
+@pytest.mark.parametrize("shape", [(256, 64), (256, 8)], ids=str)
+def test_what_is_left_out_of_a_short_step_is_not_felt(shape: tuple[int, int]) -> None:
+    """With X ← X(I + ηS + R) - ηG the excess is 2R + E + R² + η(ΩR - RΩ), whatever R is."""
+    x, gradient = (
+        haar(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64),
+        gaussian(*shape, seed=1),
+    )
+    overlap, limit = x.mT @ gradient, torch.finfo(torch.float32).eps / 2
+    left: dict[bool, list[float]] = {True: [], False: []}
+    for rate in torch.logspace(-6, 0, 120, dtype=torch.float64).tolist():
+        hermitian, skew = rate * (overlap + overlap.mT) / 2, rate * (overlap - overlap.mT) / 2
+        excess = _excess(gradient, hermitian, skew, rate)
+        r = _remainder(excess.clone(), skew, limit)
+        if r is None:
+            continue
+        by_formula = 2 * r + excess + r @ r + skew @ r - r @ skew
+        moved = x @ (torch.eye(shape[1], dtype=torch.float64) + hermitian + r) - rate * gradient
+        torch.testing.assert_close(gram_excess(moved), by_formula, rtol=0, atol=1e-13)
+        left[bool((r == -excess / 2).all())].append(float(by_formula.abs().max()))
+    for found in left.values():
+        assert found, "both with and without the correction"
+        assert max(found) <= limit
+    assert max(left[True]) > 0.02 * limit, "the correction must not be made long before it is felt"
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_it_is_the_formula_of_its_docstring(shape: tuple[int, ...]) -> None:
     x, gradient = frame_and_gradient(shape, torch.float64)
@@ -83,6 +109,20 @@ def test_shapes_between_square_and_tall_and_nan_are_left_to_the_usual_step() -> 
     x, gradient = frame_and_gradient((8, 8), torch.float64)
     gradient[0, 0] = torch.nan
     assert stepped(x, gradient, 1e-6) is None
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("shape", [(8, 8), (24, 6)], ids=str)
+def test_a_frame_is_moved_where_it_is_whatever_its_layout_and_not_at_all_if_the_step_is_long(
+    shape: tuple[int, int], by_columns: bool
+) -> None:
+    x, gradient = frame_and_gradient(shape, torch.float64)
+    laid_out = x.mT.contiguous().mT if by_columns else x.clone()
+    assert short_step_(laid_out, gradient, x.mT @ gradient, 1e-5)
+    torch.testing.assert_close(laid_out, unlimited(x, gradient, 1e-5), rtol=0, atol=1e-15)
+    untouched = x.clone()
+    assert not short_step_(untouched, gradient, x.mT @ gradient, 10.0)
+    assert torch.equal(untouched, x)
 
 
 @pytest.mark.parametrize("shape", [(24, 24), (60, 12), (12, 60)], ids=str)

@@ -81,7 +81,7 @@ class Networks:
         kept = []
         for layer, weight in zip(segment, self._weights(segment, hidden), strict=True):
             output, pull_back = output_and_pull_back(self.chain, hidden @ weight.mT, layer)
-            kept.append(_Layer(hidden, weight.clone(), output, pull_back))
+            kept.append(_Layer(hidden, weight, output, pull_back))
             hidden = output
         return kept
 

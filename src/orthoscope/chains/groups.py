@@ -10,8 +10,8 @@ from orthoscope.linalg.parallel import balanced_over_cores
 
 # Multiply-adds of a whole simulation from which a second core is worth its Python overhead.
 _WORTHWHILE = 1 << 26
-# Numbers of one layer of a group that stay in a core's cache: a megabyte. Of networks of width and batch 100 a core runs
-# five at a time in 1.2 times the time of ten, which share the cost of every call, and twenty in up to twice the time.
+# Numbers of one layer of a group that stay in a core's cache: a megabyte. A core runs ten networks of width and batch
+# 100 at a time; five take 1.2 times as long for each, which share the cost of every call, and twenty up to twice.
 _CACHED = 1 << 17
 
 _Result = TypeVar("_Result")

@@ -70,16 +70,16 @@ def frame(hidden: Batches) -> Float[Tensor, "seeds samples rank"]:
 
 
 def drawn_weights(chain: Chain, sources: Sequence[torch.Generator], fan_in: int, layers: int) -> Iterator[Weights]:
-    """Weights of one layer after another; each is valid until the next is asked for."""
+    """Weights of one layer after another, each in memory of its own."""
     out = chain.width
     if callable(chain.init):
         yield from drawn(chain.init, sources, (out, fan_in), layers)
     elif chain.init == "uniform":
         for numbers in uniforms(sources, (out, fan_in), layers):
-            yield numbers.sub_(0.5).mul_(math.sqrt(12 / fan_in))
+            yield numbers.sub(0.5).mul_(math.sqrt(12 / fan_in))
     elif chain.init == "gaussian":
         for numbers in normals(sources, (out, fan_in), layers):
-            yield numbers.div_(math.sqrt(fan_in))
+            yield numbers / math.sqrt(fan_in)
     else:
         identity = torch.eye(fan_in, dtype=torch.float64, device=sources[0].device).expand(len(sources), -1, -1)
         for numbers in normals(sources, folded_shape(fan_in, max(out, fan_in)), layers):

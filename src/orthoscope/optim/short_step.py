@@ -14,10 +14,11 @@ _NORMAL = 1 / 32
 
 
 def short_step_(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> bool:
-    r"""Move the frame by $-\eta\xi$, $\xi = G - XS$, `overlap` $X^\mathsf{H}G = S + \Omega$; False, and nothing, if that is long.
+    r"""Move the frame by $-\eta\xi$, $\xi = G - XS$, `overlap` $X^\mathsf{H}G = S + \Omega$; if that is short.
 
-    $S$ and $\Omega$ are the Hermitian and the skew part. Projection, move and retraction are one, in coordinates of the
-    frame. For a square frame, where $\xi = X\Omega$, and for one at least three times as tall as wide,
+    False says that it is long, and that nothing was done. $S$ and $\Omega$ are the Hermitian and the skew part.
+    Projection, move and retraction are one, in coordinates of the frame. For a square frame, where $\xi = X\Omega$,
+    and for one at least three times as tall as wide,
 
     $$ X \leftarrow X(I - \eta\Omega + \tfrac12\eta^2\Omega^2), \qquad
        X \leftarrow X(I + \eta S - \tfrac12E + C) - \eta G, $$
@@ -31,9 +32,9 @@ def short_step_(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> bo
 
     and a step for which that is more than half a rounding is long. $C$ is left out where it is not felt, that is, where
     no entry of $(\tfrac12E)^2 - \tfrac12\eta(\Omega E - E\Omega)$ exceeds $\tfrac14r(E)^2 + r(\eta\Omega)\,r(E)$ of
-    half a rounding or less. Long is also a step with $r(\eta S) > \tfrac1{32}$, because an excess $D$ that $X$ had before becomes
-    $(I + \eta S)D(I + \eta S)$, and $E$ is a difference that loses $\varepsilon\|\eta S\|^2$; a square frame keeps its
-    excess as it is.
+    half a rounding or less. Long is also a step with $r(\eta S) > \tfrac1{32}$, because an excess $D$ that $X$ had
+    before becomes $(I + \eta S)D(I + \eta S)$, and $E$ is a difference that loses $\varepsilon\|\eta S\|^2$; a square
+    frame keeps its excess as it is.
     """
     rows, columns = x.shape[-2:]
     if rows != columns and rows < _TALL * columns:
