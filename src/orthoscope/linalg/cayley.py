@@ -9,7 +9,6 @@ from torch import Tensor
 from orthoscope.linalg.block_inverse import accretive_inverse
 from orthoscope.linalg.precision import full_precision
 from orthoscope.linalg.signatures import with_known_signature
-from orthoscope.linalg.small_angles import small_angle_inverse
 
 
 def cayley_frame(
@@ -105,9 +104,6 @@ def _inverse(generator: Tensor) -> Tensor:
     # The adjoint is what is laid out by rows, because libraries factor by columns.
     if _is_square(generator):
         adjoint = _skew(generator)
-        inverse = small_angle_inverse(adjoint)
-        if inverse is not None:
-            return inverse
     else:
         # In double precision, of which this is a small part: in single, long X₂ would cost ε‖X₂‖² of orthonormality.
         square, below = _halves(generator.to(torch.promote_types(generator.dtype, torch.float64)))

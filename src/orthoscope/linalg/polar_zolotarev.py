@@ -101,8 +101,9 @@ def _factor(gram: Tensor, function: Zolotarev) -> Tensor:
         pole = function.poles[j]
         return shifted_inverse(gram, 1 / pole).mul_(function.scale * function.weights[j] / pole)
 
-    terms = balanced_over_cores(term, range(len(function.poles)), [len(gram) ** 3] * len(function.poles))
-    factor = terms[0] if len(terms) == 1 else torch.stack(terms).sum(0)
+    factor, *others = balanced_over_cores(term, range(len(function.poles)), [len(gram) ** 3] * len(function.poles))
+    for other in others:
+        factor.add_(other)
     factor.diagonal().add_(function.scale)
     return factor
 
