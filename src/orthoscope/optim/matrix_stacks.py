@@ -94,18 +94,25 @@ def _stacks(updates: Sequence[Tensor], views: Sequence[MatrixView]) -> Iterator[
 
 def _packed(stack: Stack, room: int) -> Iterator[Stack]:
     """The stack in parts of about equal size and at most `room` matrices; long pieces are cut."""
-    counts = [1] * len(stack.pieces) if stack.pieces[0].ndim == 2 else [len(piece) for piece in stack.pieces]
-    parts = -(-sum(counts) // room)
-    room = -(-sum(counts) // parts)
-    part = Stack([], [])
-    filled = 0
-    for index, piece, count in zip(stack.indices, stack.pieces, counts, strict=True):
-        for start in range(0, count, room):
-            size = min(room, count - start)
+    indices, pieces = stack
+    if pieces[0].ndim == 2:
+        room = _fair_share(len(pieces), room)
+        yield from (Stack(indices[i : i + room], pieces[i : i + room]) for i in range(0, len(pieces), room))
+        return
+    room = _fair_share(sum(map(len, pieces)), room)
+    part, filled = Stack([], []), 0
+    for index, piece in zip(indices, pieces, strict=True):
+        for start in range(0, len(piece), room):
+            size = min(room, len(piece) - start)
             if filled + size > room:
                 yield part
                 part, filled = Stack([], []), 0
             part.indices.append(index)
-            part.pieces.append(piece if size == count else piece[start : start + size])
+            part.pieces.append(piece if size == len(piece) else piece[start : start + size])
             filled += size
     yield part
+
+
+def _fair_share(count: int, room: int) -> int:
+    """How many of `count` each of the fewest parts holds that hold at most `room`."""
+    return -(-count // -(-count // room))

@@ -174,7 +174,7 @@ class Muon(torch.optim.Optimizer):
         scales: list[float],
     ) -> None:
         """Append what has a gradient, and its state, to the lists; `torch.compile` knows the name and skips it."""
-        use_muon = group["use_muon"]
+        use_muon, all_views, scale = group["use_muon"], group["views"], group["scale"]
         for place, parameter in enumerate(group["params"]):
             gradient = parameter.grad
             if gradient is None:
@@ -192,10 +192,10 @@ class Muon(torch.optim.Optimizer):
             # Of another type if `grad_dtype` says so; `to` makes a copy then, so nothing is written to `p.grad`.
             gradients.append(gradient if gradient.dtype == parameter.dtype else gradient.to(parameter.dtype))
             if use_muon:
-                view = group["views"][place]
+                view = all_views[place]
                 first.append(state["momentum_buffer"])
                 views.append(view)
-                scales.append(matrix_scale(group["scale"], view, parameter.shape))
+                scales.append(matrix_scale(scale, view, parameter.shape))
             else:
                 first.append(state["exp_avg"])
                 second.append(state["exp_avg_sq"])
