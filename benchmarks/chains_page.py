@@ -27,7 +27,7 @@ FOUND = {
 def page(numbers: Numbers) -> str:
     parts = [
         "# Random networks at once, beside loops",
-        "Written by `make bench-chains`; do not edit. Float64, candidates in turns of at least\n"
+        "Written by `make bench-chains`; do not edit. Float64, candidates in turns of about\n"
         "20 ms in one process, medians of calls.\n"
         "The loops are `benchmarks/chains_loops.py`: one network after another, one layer after another. Where only\n"
         "some of the runs were timed, as *timed* says, the time is scaled up to all. *Peak* is memory above what was\n"

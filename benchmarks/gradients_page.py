@@ -24,7 +24,7 @@ CLOSER_ON = ("Gaussian", "i^-1", "condition 1e3", "half rank")
 def page(numbers: Numbers) -> str:
     parts = [
         "# Orthogonalised updates beside the peers",
-        "Written by `make bench-gradients`; do not edit. Float32 unless said, candidates in turns of at least\n"
+        "Written by `make bench-gradients`; do not edit. Float32 unless said, candidates in turns of about\n"
         "20 ms in one process, medians of calls. *Products* are times of one plain float32 product of the same size\n"
         "in the same process; *peak* is memory above what was there before the first call; *error* is the distance\n"
         "from UVᵀ over the norm of UVᵀ.",

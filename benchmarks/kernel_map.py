@@ -79,7 +79,7 @@ def report_dks() -> None:
 
 
 def main() -> None:
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, median of {ROUNDS}")
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, medians of {ROUNDS} turns")
     report_costs()
     report_dks()
 

@@ -46,7 +46,7 @@ def main() -> None:
     torch.set_num_threads(2)
     torch.manual_seed(0)
     unit = product_seconds(1024, 1024, 1024)
-    print(f"torch {torch.__version__}, 2 threads, median of {ROUNDS}; one 1024-product is {unit * 1e3:.1f} ms")
+    print(f"torch {torch.__version__}, 2 threads, medians of {ROUNDS} turns; one 1024-product is {unit * 1e3:.1f} ms")
     report(
         "ResNet-18, 3 x 64 x 64, batch 16",
         resolve("timm:resnet18").build(None),

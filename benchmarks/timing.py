@@ -1,6 +1,7 @@
 """How the benchmarks measure: candidates in turns in one process, medians, and the peak of memory."""
 
 import ctypes
+import math
 import statistics
 import sys
 import time
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-# Seconds of a turn, at least: what takes less is called again and again, and the median is that of a call whose code
-# and numbers are at hand, as in a training loop, not that of a call after everybody else's.
+# Seconds of a turn, about: what takes less is called again and again, and the median is that of a call whose code and
+# numbers are at hand, as in a training loop, not that of a call after everybody else's. Fifty calls are enough.
 _TURN = 0.02
 _MOST_CALLS = 50
 
@@ -45,7 +46,7 @@ def alternating(
             spent[name] += sum(seconds)
             if turn == 0:
                 peaks[name] = _end_peak(before)
-            calls[name] = min(_MOST_CALLS, max(1, round(_TURN / statistics.median(seconds))))
+            calls[name] = min(_MOST_CALLS, math.ceil(_TURN / statistics.median(seconds)))
             # A call so slow that it uses up the patience at once is its own warm-up.
             if turn >= warm_up or spent[name] > patience:
                 times[name].extend(seconds)

@@ -54,7 +54,7 @@ LIMITS = [
 def page(numbers: Numbers) -> str:
     parts = [
         "# Orthogonal weights beside the peers",
-        "Written by `make bench-weights`; do not edit. Float32, candidates in turns of at least\n"
+        "Written by `make bench-weights`; do not edit. Float32, candidates in turns of about\n"
         "20 ms in one process, medians of calls.\n"
         "*Products* are times of one plain product of the same size in the same process; *peak* is memory above what\n"
         "was there before the first call, which includes some of the libraries' own buffers; *error* is max |WᵀW − I|\n"

@@ -10,6 +10,9 @@ from torch import Tensor
 from chains.slow_chain import Drawer, slow_chain
 from orthoscope import theory
 from orthoscope.chains import Chain, backward, gradients_by_depth, simulate_gradients
+from orthoscope.chains.chain import Draw
+from orthoscope.chains.draws import generators
+from orthoscope.chains.weights import drawn_weights
 
 SEEDS = [0, 1, 2]
 
@@ -162,3 +165,24 @@ def test_bad_input_is_refused() -> None:
         simulate_gradients(start, chain, 2, seeds=[0], classes=1)
     with pytest.raises(ValueError, match="the loss returned shape"):
         simulate_gradients(start, chain, 2, seeds=[0], loss=lambda hidden: hidden.sum())
+
+
+def entries_of_the_callers_own(layers: int, outputs: int, inputs: int, source: torch.Generator) -> Tensor:
+    return torch.rand(layers, outputs, inputs, generator=source)
+
+
+@pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform", entries_of_the_callers_own])
+def test_weights_that_are_kept_are_not_overwritten_by_later_ones(init: str | Draw) -> None:
+    """Blocks of random numbers are used again: layers of this width are a block each, or two."""
+    chain, sources = Chain(100, init), generators(SEEDS, torch.device("cpu"))
+    kept, copies = [], []
+    for weight in drawn_weights(chain, sources, 100, 5):
+        kept.append(weight)
+        copies.append(weight.clone())
+    assert all(torch.equal(*pair) for pair in zip(kept, copies, strict=True))
+    assert not torch.equal(kept[0], kept[-1])
+
+
+def test_a_narrow_first_layer_does_not_keep_the_square_that_it_was_cut_from() -> None:
+    (weight,) = drawn_weights(Chain(10, "orthogonal"), generators(SEEDS, torch.device("cpu")), 50, 1)
+    assert weight.untyped_storage().nbytes() == weight.numel() * weight.element_size()

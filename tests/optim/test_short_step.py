@@ -50,15 +50,15 @@ def test_what_is_left_of_the_excess_is_within_the_bound_and_longer_steps_are_ref
         if not short_step_(x.float(), gradient.float(), overlap, rate):
             continue
         # The same formula without its limit: a type whose rounding is that of float32 but that computes in float64.
-        taken.append(float(orthonormality_error(unlimited(x, gradient, rate))))
+        taken.append(float(orthonormality_error(unlimited(x, gradient, rate, torch.finfo(torch.float32).eps / 2))))
     assert len(taken) > 10
     assert max(taken) <= torch.finfo(torch.float32).eps / 2 + 1e-12
     assert max(taken) > 1e-3 * torch.finfo(torch.float32).eps, "the bound must not refuse everything that is felt"
     assert stepped(x.float(), gradient.float(), 1.0) is None
 
 
-def unlimited(x: Tensor, gradient: Tensor, rate: float) -> Tensor:
-    """The docstring's formulas, term by term."""
+def unlimited(x: Tensor, gradient: Tensor, rate: float, limit: float = 0.0) -> Tensor:
+    """The docstring's formulas, term by term; `limit` is up to where the correction is left out."""
     overlap = x.mT @ gradient
     s, omega = (overlap + overlap.mT) / 2, (overlap - overlap.mT) / 2
     identity = torch.eye(x.shape[-1], dtype=x.dtype)
@@ -67,6 +67,9 @@ def unlimited(x: Tensor, gradient: Tensor, rate: float) -> Tensor:
     xi = gradient - x @ s
     excess = rate**2 * xi.mT @ xi
     correction = rate * (omega @ excess - excess @ omega) / 4
+    turn, size = (float(torch.linalg.vector_norm(matrix, dim=-1).max()) for matrix in (rate * omega, excess))
+    if turn * size + size**2 / 4 <= limit:
+        correction = correction * 0
     return x @ (identity + rate * s - excess / 2 + correction) - rate * gradient
 
 
@@ -135,6 +138,20 @@ def test_short_and_usual_steps_follow_the_same_path_and_neither_drifts(shape: tu
     assert orthonormality_error(short.detach()) < 1e-6
     assert (short.double() - usual).abs().max() < 1e-5
     assert (usual - start).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("lr", [1e-3, 1e-2, 2e-2, 5e-2])
+@pytest.mark.parametrize("shape", [(768, 64), (64, 64)], ids=str)
+def test_what_short_steps_leave_does_not_add_up_along_one_direction(shape: tuple[int, int], lr: float) -> None:
+    """A gradient of rank one that never changes: what every step leaves has the same sign."""
+    parameter = nn.Parameter(haar(*shape, generator=torch.Generator().manual_seed(0)))
+    parameter.grad = gaussian(shape[0], 1).float() @ gaussian(1, shape[1], seed=1).float() / shape[0] ** 0.5
+    optimizer = RiemannianSGD(on_stiefel([parameter]), lr=lr)
+    worst = 0.0
+    for _ in range(80):
+        optimizer.step()
+        worst = max(worst, float(orthonormality_error(parameter.detach())))
+    assert worst < 1e-6
 
 
 @pytest.mark.parametrize(("shape", "scale", "lr"), [((3, 1), 50.0, 0.3), ((256, 16), 50.0, 0.03), ((60, 4), 5.0, 0.03)])

@@ -10,8 +10,8 @@ from orthoscope.linalg.parallel import balanced_over_cores
 
 # Multiply-adds of a whole simulation from which a second core is worth its Python overhead.
 _WORTHWHILE = 1 << 26
-# Numbers of one layer of a group that stay in a core's cache: a megabyte. A core runs ten networks of width and batch
-# 100 at a time; five take 1.2 times as long for each, which share the cost of every call, and twenty up to twice.
+# Numbers of one layer of a group that stay in a core's cache: a megabyte, or thirteen networks of width and batch 100.
+# Each of them takes 1.2 times as long if only five share the cost of every call, and up to twice as long with twenty.
 _CACHED = 1 << 17
 
 _Result = TypeVar("_Result")

@@ -70,7 +70,7 @@ def frame(hidden: Batches) -> Float[Tensor, "seeds samples rank"]:
 
 
 def drawn_weights(chain: Chain, sources: Sequence[torch.Generator], fan_in: int, layers: int) -> Iterator[Weights]:
-    """Weights of one layer after another, each in memory of its own."""
+    """Weights of one layer after another, in memory that is not written to again."""
     out = chain.width
     if callable(chain.init):
         yield from drawn(chain.init, sources, (out, fan_in), layers)
@@ -83,4 +83,6 @@ def drawn_weights(chain: Chain, sources: Sequence[torch.Generator], fan_in: int,
     else:
         identity = torch.eye(fan_in, dtype=torch.float64, device=sources[0].device).expand(len(sources), -1, -1)
         for numbers in normals(sources, folded_shape(fan_in, max(out, fan_in)), layers):
-            yield rotated(identity, numbers)[..., :out].mT
+            rows = rotated(identity, numbers)
+            # A part of them would keep all of them alive.
+            yield (rows if rows.shape[-1] == out else rows[..., :out].clone()).mT

@@ -27,7 +27,8 @@ def hermitian_product(left: Tensor, right: Tensor) -> Tensor:
     if size < _SMALLEST or left.device.type != "cpu" or is_transformed(left) or is_transformed(right):
         return left @ right
     result = left.new_empty(*left.shape[:-1], size)
-    stacks = (matrix.reshape(-1, *matrix.shape[-2:]) for matrix in (left, right, result))
+    count = left.shape[:-2].numel()
+    stacks = (matrix.reshape(count, *matrix.shape[-2:]) for matrix in (left, right, result))
     for one, other, product in zip(*stacks, strict=True):
         _fill_by_strips_(product, one, other)
     return result

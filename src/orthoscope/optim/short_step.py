@@ -25,16 +25,17 @@ def short_step_(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> bo
     $$ E = \eta^2\xi^\mathsf{H}\xi = \eta^2\bigl(G^\mathsf{H}G - \tfrac12(B + B^\mathsf{H})\bigr), \quad
        B = S(S + 2\Omega), \qquad C = \tfrac14\eta(\Omega E - E\Omega) $$
 
-    Both agree with the polar retraction to second order. They leave $X^\mathsf{H}X - I = \tfrac14(\eta\Omega)^4$, or
-    $\eta(\Omega C - C\Omega) + (\tfrac12E - C)^2$. With $r$ the largest length of a row, no entry of these exceeds
+    Both agree with the polar retraction to second order. They leave $X^\mathsf{H}X - I = \tfrac14(\eta\Omega)^4$ and,
+    with $C$, $\eta(\Omega C - C\Omega) + (\tfrac12E - C)^2$. With $r$ the largest length of a row, no entry of these
+    exceeds
 
     $$ \tfrac14\,r(\eta^2\Omega^2)^2, \qquad 2\,r(\eta\Omega)\,r(C) + r(\tfrac12E - C)^2, $$
 
-    and a step for which that is more than half a rounding is long. $C$ is left out where it is not felt, that is, where
-    no entry of $(\tfrac12E)^2 - \tfrac12\eta(\Omega E - E\Omega)$ exceeds $\tfrac14r(E)^2 + r(\eta\Omega)\,r(E)$ of
-    half a rounding or less. Long is also a step with $r(\eta S) > \tfrac1{32}$, because an excess $D$ that $X$ had
-    before becomes $(I + \eta S)D(I + \eta S)$, and $E$ is a difference that loses $\varepsilon\|\eta S\|^2$; a square
-    frame keeps its excess as it is.
+    and a step for which that is more than half a rounding is long. $C$ is left out where
+    $\tfrac14r(E)^2 + r(\eta\Omega)\,r(E)$ is at most half a rounding: that bounds every entry of what is left then,
+    $(\tfrac12E)^2 - \tfrac12\eta(\Omega E - E\Omega)$. Long is also a step with $r(\eta S) > \tfrac1{32}$, because an
+    excess $D$ that $X$ had before becomes $(I + \eta S)D(I + \eta S)$, and $E$ is a difference that loses
+    $\varepsilon\|\eta S\|^2$; a square frame keeps its excess as it is.
     """
     rows, columns = x.shape[-2:]
     if rows != columns and rows < _TALL * columns:
