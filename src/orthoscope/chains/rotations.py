@@ -8,7 +8,10 @@ from torch import Tensor
 
 
 class Reflections(NamedTuple):
-    r"""$H_i = I - \tau_i v_iv_i^\top$ with $v_{ii} = 1$, and the signs of the columns of their product."""
+    r"""$H_i = I - \tau_i v_iv_i^\top$ with $v_{ii} = 1$, and the signs of the columns of their product.
+
+    The diagonal of the `vectors` is not written: LAPACK does not read it.
+    """
 
     vectors: Float[Tensor, "seeds rank units"]
     weights: Float[Tensor, "seeds rank"]
@@ -58,10 +61,8 @@ def _reflections(vectors: Float[Tensor, "seeds rank units"]) -> Reflections:
     # As few operations as can be: threads that simulate side by side wait for each other between any two.
     diagonal, norms = vectors.diagonal(dim1=-2, dim2=-1), torch.linalg.vector_norm(vectors, dim=-1)
     heads = torch.copysign(norms, diagonal).add_(diagonal)  # v_ii before all are divided by it
-    vectors = vectors.div_(heads.unsqueeze(-1))
-    # LAPACK takes v_ii = 1 for granted, products do not. τ = 2v_ii²/|v|², and |v|² = 2|x||v_ii|.
-    vectors.diagonal(dim1=-2, dim2=-1).fill_(1)
-    return Reflections(vectors, heads.abs().div_(norms), heads.sign().neg_())
+    # τ = 2v_ii²/|v|², and |v|² = 2|x||v_ii|.
+    return Reflections(vectors.div_(heads.unsqueeze(-1)), heads.abs().div_(norms), heads.sign().neg_())
 
 
 def reflected_one_by_one(
@@ -80,6 +81,7 @@ def reflected_at_once(
        S = \operatorname{striu}(V^\top V) + \tfrac12\operatorname{diag}(V^\top V). $$
     """
     vectors = reflections.vectors
+    vectors.diagonal(dim1=-2, dim2=-1).fill_(1)
     factor = vectors @ vectors.mT
     factor.diagonal(dim1=-2, dim2=-1).mul_(0.5)
     # `upper` reads no entry below the diagonal, so the Gram matrix may stay there.

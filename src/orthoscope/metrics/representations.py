@@ -74,7 +74,7 @@ def _gap_of_square(rows: Hidden) -> Scalar | None:
     factors = torch.linalg.lu_factor_ex(rows).LU
     gap = _gap(rows, 2 * factors.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1))
     # Entries of the rows are about 1 at most, and so are the multipliers, which share the memory of the triangle.
-    has_grown = bool((factors.abs() > _LARGEST_GROWTH).any())
+    has_grown = bool(factors.abs().amax() > _LARGEST_GROWTH)
     return gap if not has_grown and _is_conditioned(gap, samples, _WELL_CONDITIONED) else None
 
 
