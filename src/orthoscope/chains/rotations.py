@@ -10,7 +10,7 @@ from torch import Tensor
 class Reflections(NamedTuple):
     r"""$H_i = I - \tau_i v_iv_i^\top$ with $v_{ii} = 1$, and the signs of the columns of their product.
 
-    The diagonal of the `vectors` is not written: LAPACK does not read it.
+    The diagonal of the `vectors` is left to `reflected_at_once`: LAPACK does not read it.
     """
 
     vectors: Float[Tensor, "seeds rank units"]
@@ -81,6 +81,7 @@ def reflected_at_once(
        S = \operatorname{striu}(V^\top V) + \tfrac12\operatorname{diag}(V^\top V). $$
     """
     vectors = reflections.vectors
+    # Written here because only here it is read.
     vectors.diagonal(dim1=-2, dim2=-1).fill_(1)
     factor = vectors @ vectors.mT
     factor.diagonal(dim1=-2, dim2=-1).mul_(0.5)
