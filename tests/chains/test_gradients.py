@@ -9,9 +9,10 @@ from torch import Tensor
 
 from chains.slow_chain import Drawer, slow_chain
 from orthoscope import theory
-from orthoscope.chains import Chain, backward, gradients_by_depth, simulate_gradients
+from orthoscope.chains import Chain, backward, gradients, gradients_by_depth, simulate, simulate_gradients
 from orthoscope.chains.chain import Draw
 from orthoscope.chains.draws import generators
+from orthoscope.chains.memory import Memory
 from orthoscope.chains.weights import drawn_weights
 
 SEEDS = [0, 1, 2]
@@ -96,7 +97,7 @@ def test_segments_do_not_change_the_gradients(monkeypatch: pytest.MonkeyPatch) -
     whole = simulate_gradients(start, chain, 11, seeds=SEEDS)
     again: list[int] = []
     drawn = backward.drawn_weights
-    monkeypatch.setattr(backward, "drawn_weights", lambda *given: again.append(given[-1]) or drawn(*given))
+    monkeypatch.setattr(backward, "drawn_weights", lambda *given: again.append(given[3]) or drawn(*given))
     monkeypatch.setattr(backward, "SEGMENT", 4 * 130 * (130 + 4 * 4))
     parts = simulate_gradients(start, chain, 11, seeds=SEEDS)
     assert sorted(again) == [3, 4, 4, 4, 4], "the first two of three segments are run twice"
@@ -172,17 +173,34 @@ def entries_of_the_callers_own(layers: int, outputs: int, inputs: int, source: t
 
 
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform", entries_of_the_callers_own])
-def test_weights_that_are_kept_are_not_overwritten_by_later_ones(init: str | Draw) -> None:
+@pytest.mark.parametrize("fan_in", [60, 100, 150])
+def test_weights_that_are_kept_are_not_overwritten_by_later_ones(init: str | Draw, fan_in: int) -> None:
     """Blocks of random numbers are used again: layers of this width are a block each, or two."""
-    chain, sources = Chain(100, init), generators(SEEDS, torch.device("cpu"))
+    chain, sources, memory = Chain(100, init), generators(SEEDS, torch.device("cpu")), Memory(torch.device("cpu"))
+    places = memory.stack("weights", 5, (len(SEEDS), 100, fan_in))
     kept, copies = [], []
-    for weight in drawn_weights(chain, sources, 100, 5):
+    for weight in drawn_weights(chain, sources, fan_in, 5, places, memory):
         kept.append(weight)
         copies.append(weight.clone())
     assert all(torch.equal(*pair) for pair in zip(kept, copies, strict=True))
     assert not torch.equal(kept[0], kept[-1])
+    assert [weight.data_ptr() for weight in kept] == [place.data_ptr() for place in places]
 
 
-def test_a_narrow_first_layer_does_not_keep_the_square_that_it_was_cut_from() -> None:
-    (weight,) = drawn_weights(Chain(10, "orthogonal"), generators(SEEDS, torch.device("cpu")), 50, 1)
-    assert weight.untyped_storage().nbytes() == weight.numel() * weight.element_size()
+@pytest.mark.parametrize("activation", ["identity", "tanh"])
+def test_networks_do_not_depend_on_the_group_that_used_their_memory_before(
+    activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of different sizes, one after another in one thread, and segments of different lengths."""
+    start, chain = batch(12, 20), Chain(20, "orthogonal", activation, "batch")
+    together = gradients_by_depth(start, chain, [3, 11], seeds=range(5))
+    monkeypatch.setattr(gradients, "_GROUP", 2 * 11 * backward.kept_numbers(chain, 12))
+    torch.testing.assert_close(gradients_by_depth(start, chain, [3, 11], seeds=range(5)), together, rtol=1e-10, atol=0)
+
+
+def test_what_a_metric_returns_is_kept_although_its_memory_is_used_again() -> None:
+    start, chain = batch(6, 6), Chain(6, "orthogonal", norm="batch_uncentred")
+    whole = simulate(start, chain, 5, seeds=SEEDS, record={"hidden": lambda hidden: hidden})
+    for depth in range(1, 5):
+        last = simulate(start, chain, depth, seeds=SEEDS, record={}).last
+        torch.testing.assert_close(whole.values["hidden"][:, depth], last, rtol=1e-13, atol=1e-13)

@@ -1,6 +1,7 @@
 r"""The way back through many random networks, in segments that are run again from their beginnings."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -9,11 +10,14 @@ from torch import Tensor
 
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.draws import generators
+from orthoscope.chains.memory import Memory
 from orthoscope.chains.weights import Batches, Weights, drawn_weights
 from orthoscope.metrics.gradients import log_norm
 
 Loss: TypeAlias = Callable[[Tensor], Tensor]
 Gradients = Float[Tensor, "seeds ends samples units"]
+# What turns a gradient for the output of a layer, which may be overwritten, into one for its inputs, in memory given.
+PullBack: TypeAlias = Callable[[Gradients, Gradients], Gradients]
 
 # Numbers that one network keeps for the way back: 256 MB, a thousand linear layers of width and batch 100.
 SEGMENT = 1 << 25
@@ -27,14 +31,14 @@ class _Layer(NamedTuple):
     hidden: Batches
     weight: Weights
     output: Batches
-    pull_back: Callable[[Gradients], Gradients]
+    pull_back: PullBack
 
 
 class Networks:
-    """One random network for every seed, whose layers can be drawn again."""
+    """One random network for every seed, whose layers can be drawn again. They are kept in `memory`."""
 
-    def __init__(self, starts: Batches, chain: Chain, seeds: Sequence[int], loss: Loss) -> None:
-        self.starts, self.chain, self.loss = starts, chain, loss
+    def __init__(self, starts: Batches, chain: Chain, seeds: Sequence[int], loss: Loss, memory: Memory) -> None:
+        self.starts, self.chain, self.loss, self.memory = starts, chain, loss, memory
         self.sources = generators(seeds, starts.device)
 
     @torch.no_grad()
@@ -46,24 +50,27 @@ class Networks:
         passed: list[int] = []
         gradient = self.starts.new_empty(len(self.sources), 0, self.starts.shape[1], self.chain.width)
         scale = self.starts.new_empty(len(self.sources), 0)
-        for segment, hidden, states in reversed(self._beginnings(max(ends))):
-            if segment.stop <= min(layers):
+        for layer, here in self._backwards(max(ends)):
+            for end in (place for place, end in enumerate(ends) if end == layer):
+                passed.append(end)
+                gradient = torch.cat([gradient, self._loss_gradient(here.output).unsqueeze(1)], dim=1)
+                scale = torch.nn.functional.pad(scale, (0, 1))
+            pulled = here.pull_back(gradient, self.memory.place("pulled", tuple(gradient.shape)))
+            if layer in positions:
+                weight_gradients = pulled.mT @ here.hidden.unsqueeze(1)
+                found[:, passed, positions[layer]] = log_norm(weight_gradients) + scale
+            if layer == min(layers):
                 break
-            kept = self._kept(segment, hidden, states)
-            for layer in reversed(segment):
-                here = kept.pop()
-                for end in (place for place, end in enumerate(ends) if end == layer):
-                    passed.append(end)
-                    gradient = torch.cat([gradient, self._loss_gradient(here.output).unsqueeze(1)], dim=1)
-                    scale = torch.nn.functional.pad(scale, (0, 1))
-                gradient = here.pull_back(gradient)
-                if layer in positions:
-                    weight_gradients = gradient.mT @ here.hidden.unsqueeze(1)
-                    found[:, passed, positions[layer]] = log_norm(weight_gradients) + scale
-                gradient = (gradient.flatten(1, 2) @ here.weight).unflatten(1, gradient.shape[1:3])
-                if layer % _RESCALED == 0:
-                    gradient, scale = _rescaled(gradient, scale)
+            # Into the memory of the gradient before: all layers but the first are as wide as what they read.
+            torch.bmm(pulled.flatten(1, 2), here.weight, out=gradient.flatten(1, 2))
+            if layer % _RESCALED == 0:
+                scale = _rescaled_(gradient, scale)
         return found
+
+    def _backwards(self, depth: int) -> Iterator[tuple[int, _Layer]]:
+        """All layers from the last to the first, each valid until the next is asked for."""
+        for segment, hidden, states in reversed(self._beginnings(depth)):
+            yield from zip(reversed(segment), reversed(self._kept(segment, hidden, states)), strict=True)
 
     def _beginnings(self, depth: int) -> list[tuple[range, Batches, list[Tensor]]]:
         """Layers, inputs and generator states of every segment: one way forth, which keeps nothing else."""
@@ -71,16 +78,25 @@ class Networks:
         for segment in self._segments(depth):
             begun.append((segment, hidden, [source.get_state() for source in self.sources]))
             if segment.stop <= depth:
-                for layer, weight in zip(segment, self._weights(segment, hidden), strict=True):
+                fan_in = hidden.shape[-1]
+                once = self.memory.place("weight", (len(hidden), self.chain.width, fan_in))
+                for layer, weight in zip(segment, self._weights(segment, fan_in, repeat(once)), strict=True):
                     hidden = self.chain.output(hidden @ weight.mT, layer)
         return begun
 
     def _kept(self, segment: range, hidden: Batches, states: list[Tensor]) -> list[_Layer]:
         for source, state in zip(self.sources, states, strict=True):
             source.set_state(state)
+        networks, samples, fan_in = hidden.shape
+        width, length = self.chain.width, len(segment)
+        weights = self.memory.stack("weights", length, (networks, width, fan_in))
+        outputs = self.memory.stack("outputs", length, (networks, samples, width))
+        inputs = self.memory.place("inputs", (networks, samples, width))
+        scratch = self.memory.place("scratch", (networks, samples, width))
         kept = []
-        for layer, weight in zip(segment, self._weights(segment, hidden), strict=True):
-            output, pull_back = output_and_pull_back(self.chain, hidden @ weight.mT, layer)
+        for layer, weight, output in zip(segment, self._weights(segment, fan_in, weights), outputs, strict=True):
+            torch.bmm(hidden, weight.mT, out=inputs)
+            pull_back = propagate_(output, self.chain, inputs, layer, scratch)
             kept.append(_Layer(hidden, weight, output, pull_back))
             hidden = output
         return kept
@@ -93,8 +109,8 @@ class Networks:
         rest = [range(begin, min(begin + length, depth + 1)) for begin in range(first, depth + 1, length)]
         return rest if first == 1 else [range(1, 2), *rest]
 
-    def _weights(self, segment: range, hidden: Batches) -> Iterator[Weights]:
-        return drawn_weights(self.chain, self.sources, hidden.shape[-1], len(segment))
+    def _weights(self, segment: range, fan_in: int, places: Iterable[Weights]) -> Iterator[Weights]:
+        return drawn_weights(self.chain, self.sources, fan_in, len(segment), places, self.memory)
 
     def _loss_gradient(self, hidden: Batches) -> Batches:
         with torch.enable_grad():
@@ -108,10 +124,13 @@ class Networks:
         return gradient
 
 
-def _rescaled(gradient: Gradients, scale: Float[Tensor, "seeds ends"]) -> tuple[Gradients, Float[Tensor, "seeds ends"]]:
-    largest = gradient.abs().amax((-2, -1))
-    divisor = torch.where(largest > 0, largest, 1.0)
-    return gradient / divisor[..., None, None], scale + divisor.log()
+def _rescaled_(gradient: Gradients, scale: Float[Tensor, "seeds ends"]) -> Float[Tensor, "seeds ends"]:
+    """Divides by the largest entry, and returns the logarithms of all that was divided by."""
+    smallest, largest = gradient.flatten(-2).aminmax(dim=-1)
+    divisor = torch.maximum(largest, -smallest)
+    divisor = torch.where(divisor > 0, divisor, 1.0)
+    gradient.div_(divisor[..., None, None])
+    return scale + divisor.log()
 
 
 def kept_numbers(chain: Chain, samples: int) -> int:
@@ -119,26 +138,31 @@ def kept_numbers(chain: Chain, samples: int) -> int:
     return chain.width * (chain.width + samples * (2 if chain.function is None else 4))
 
 
-def output_and_pull_back(chain: Chain, inputs: Batches, layer: int) -> tuple[Batches, Callable[[Gradients], Gradients]]:
-    r"""$h = \phi(\alpha N(x))$, or $N(\phi(\alpha x))$, and what turns a gradient for $h$ into one for $x$."""
+def propagate_(output: Batches, chain: Chain, inputs: Batches, layer: int, scratch: Batches) -> PullBack:
+    r"""$h = \phi(\alpha N(x))$, or $N(\phi(\alpha x))$, into `output`; `scratch` is as large, to compute in."""
     norm = chain.normalisation
     if norm is None:
-        return chain.activated(inputs, layer), _through_activation(chain, inputs, layer)
-    normed, factors = norm(inputs if chain.norm_first else chain.activated(inputs, layer))
-    before = _through_activation(chain, normed if chain.norm_first else inputs, layer)
-
-    def through_norm(gradient: Gradients) -> Gradients:
-        return norm.pull_back(gradient, normed.unsqueeze(1), factors.unsqueeze(1))
-
+        output.copy_(chain.activated(inputs, layer))
+        slopes = _slopes(chain, inputs, layer)
+        return lambda gradient, out: torch.mul(gradient, slopes, out=out)
     if chain.norm_first:
-        return chain.activated(normed, layer), lambda gradient: through_norm(before(gradient))
-    return normed, lambda gradient: before(through_norm(gradient))
+        normed, factors = norm(inputs, output if chain.is_identity(layer) else None, scratch)
+        if normed is not output:
+            output.copy_(chain.activated(normed, layer))
+    else:
+        normed, factors = norm(chain.activated(inputs, layer), output, scratch)
+
+    def through_norm(gradient: Gradients, out: Gradients) -> Gradients:
+        return norm.pull_back(gradient, normed.unsqueeze(1), factors.unsqueeze(1), out)
+
+    if chain.is_identity(layer):
+        return through_norm
+    slopes = _slopes(chain, normed if chain.norm_first else inputs, layer)
+    if chain.norm_first:
+        return lambda gradient, out: through_norm(gradient.mul_(slopes), out)
+    return lambda gradient, out: through_norm(gradient, out).mul_(slopes)
 
 
-def _through_activation(chain: Chain, inputs: Batches, layer: int) -> Callable[[Gradients], Gradients]:
-    r"""Times $\alpha\phi'(\alpha x)$; of the identity that is a number, and often 1."""
-    if chain.function is None:
-        gain = chain.gain_of(layer)
-        return lambda gradient: gradient if gain == 1 else gain * gradient
-    slopes = chain.slopes(inputs, layer).unsqueeze(1)
-    return lambda gradient: gradient * slopes
+def _slopes(chain: Chain, inputs: Batches, layer: int) -> Float[Tensor, "seeds 1 samples units"] | float:
+    r"""$\alpha\phi'(\alpha x)$; of the identity that is a number."""
+    return chain.gain_of(layer) if chain.function is None else chain.slopes(inputs, layer).unsqueeze(1)

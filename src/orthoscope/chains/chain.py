@@ -77,19 +77,27 @@ class Chain:
         scaled = inputs if gain == 1 else gain * inputs
         return scaled if self.function is None else self.function(scaled)
 
+    def is_identity(self, layer: int) -> bool:
+        r"""Whether $\phi(\alpha_\ell x) = x$."""
+        return self.function is None and self.gain_of(layer) == 1
+
     def slopes(self, inputs: Hidden, layer: int) -> Hidden:
         r"""$\alpha_\ell\phi'(\alpha_\ell x)$."""
         gain = self.gain_of(layer)
         return torch.full_like(inputs, gain) if self.function is None else gain * slope_of(self.function)(gain * inputs)
 
-    def output(self, preactivations: Hidden, layer: int) -> Hidden:
-        r"""$h_\ell$ from $W_\ell h_{\ell-1}$."""
+    def output(
+        self, preactivations: Hidden, layer: int, out: Hidden | None = None, scratch: Hidden | None = None
+    ) -> Hidden:
+        r"""$h_\ell$ from $W_\ell h_{\ell-1}$, in `out`, computed in `scratch`: memory of its shape."""
         norm = self.normalisation
         if norm is None:
-            return self.activated(preactivations, layer)
-        if self.norm_first:
-            return self.activated(norm(preactivations)[0], layer)
-        return norm(self.activated(preactivations, layer))[0]
+            result = self.activated(preactivations, layer)
+        elif self.norm_first:
+            result = self.activated(norm(preactivations, out, scratch)[0], layer)
+        else:
+            result = norm(self.activated(preactivations, layer), out, scratch)[0]
+        return result if out is None or result is out else out.copy_(result)
 
 
 def _check_gain(gain: int | float) -> None:

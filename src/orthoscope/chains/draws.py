@@ -36,22 +36,25 @@ def normals(
 
     By Box and Muller, because torch draws normals in float64 one number after another.
     """
+    cosines: Tensor | None = None
     block = _layers_in_block(shape)
     for memory in _uniform_blocks(sources, block * math.prod(shape), -(-layers // block)):
         # A few networks at a time on a CPU: these numbers stay in the cache.
         together = max(1, _CACHED // memory.shape[1]) if memory.device.type == "cpu" else len(memory)
+        if cosines is None:
+            cosines = memory.new_empty(min(together, len(memory)), memory.shape[1] // 2)
         for part in memory.split(together):
-            _box_muller_(part)
+            _box_muller_(part, cosines[: len(part)])
         yield from _layers_of(memory, block, shape)[:layers]
         layers -= block
 
 
-def _box_muller_(uniform: Float[Tensor, "seeds even"]) -> None:
-    """The first half of each row becomes the cosines, the second the sines."""
+def _box_muller_(uniform: Float[Tensor, "seeds even"], cosines: Float[Tensor, "seeds half"]) -> None:
+    """The first half of each row becomes the cosines, the second the sines; `cosines` is memory to compute in."""
     radius, angle = uniform.chunk(2, dim=1)
     radius.neg_().log1p_().mul_(-2).sqrt_()
     angle.mul_(2 * math.pi)
-    cosines = angle.cos()
+    torch.cos(angle, out=cosines)
     angle.sin_().mul_(radius)
     radius.mul_(cosines)
 

@@ -1,5 +1,6 @@
 r"""Gradients of the weights of many random networks: batched over seeds, in bounded memory, at any depth."""
 
+import threading
 from collections.abc import Sequence
 
 import torch
@@ -11,9 +12,10 @@ from orthoscope.chains.chain import Chain
 from orthoscope.chains.groups import over_groups
 from orthoscope.chains.inputs import checked_layers, checked_starts
 from orthoscope.chains.losses import cross_entropy
+from orthoscope.chains.memory import Memory
 
-# Numbers that a group of networks keeps for the way back: 512 MB.
-_GROUP = 1 << 26
+# Numbers that a group of networks keeps for the way back at most: 1.3 GB.
+_GROUP = 5 << 25
 
 
 def simulate_gradients(
@@ -34,7 +36,7 @@ def simulate_gradients(
 
     Weights are really drawn. The way back needs all of them again: beyond a segment of 256 MB they are drawn a second
     time, segment by segment, from generators put back to where they were, so memory grows with depth by one batch a
-    segment only. On a CPU a group of networks, of 512 MB at most, is under way on every core.
+    segment only. On a CPU a group of networks, of 1.3 GB at most, is under way on every core.
     Gradients are rescaled on the way, so that none overflows or vanishes.
     """
     wanted = checked_layers(layers, depth, first=1)
@@ -73,10 +75,14 @@ def _log_norms(
     if isinstance(loss, str) and loss != "cross_entropy":
         raise ValueError(f"unknown loss {loss!r}: give 'cross_entropy', or a function of the last representations")
 
+    own_to_thread = threading.local()
+
     def norms(group: slice) -> Tensor:
         own = list(seeds)[group]
+        if not hasattr(own_to_thread, "memory"):
+            own_to_thread.memory = Memory(starts.device)
         chosen = cross_entropy(own, starts[group], chain.width, classes) if isinstance(loss, str) else loss
-        return Networks(starts[group], chain, own, chosen).log_norms(ends, layers)
+        return Networks(starts[group], chain, own, chosen, own_to_thread.memory).log_norms(ends, layers)
 
     samples, width = starts.shape[-2], chain.width
     return torch.cat(

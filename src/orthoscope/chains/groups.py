@@ -1,7 +1,7 @@
 """Networks in groups: as many as fit a bounded memory, and one group a core where that pays."""
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 import torch
@@ -37,7 +37,9 @@ def over_groups(
         cores = torch.get_num_threads()
         groups = max(groups, -(-networks * layer // _CACHED))
         groups = min(networks, -(-groups // cores) * cores)
-    ends = [networks * i // groups for i in range(groups + 1)]
+    smaller, larger_ones = divmod(networks, groups)
+    # The larger groups first: a core that took two of them would be the last to finish.
+    ends = accumulate((smaller + (place < larger_ones) for place in range(groups)), initial=0)
     slices = [slice(begin, end) for begin, end in pairwise(ends)]
     if device.type != "cpu":
         return [function(group) for group in slices]

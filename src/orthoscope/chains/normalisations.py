@@ -22,17 +22,25 @@ class Normalisation:
     axis: int  # -2: over the batch, each unit by itself; -1: over the units, each sample by itself
     centred: bool
 
-    def __call__(self, inputs: Hidden) -> tuple[Hidden, Tensor]:
-        """The normalised batch and the factors $r$."""
+    def __call__(
+        self, inputs: Hidden, out: Hidden | None = None, scratch: Hidden | None = None
+    ) -> tuple[Hidden, Tensor]:
+        """The normalised batch, in `out`, and the factors $r$. Both arguments are memory of the shape of the inputs."""
         deviations = inputs - inputs.mean(self.axis, keepdim=True) if self.centred else inputs
-        power = deviations.square().mean(self.axis, keepdim=True)
+        power = torch.square(deviations, out=scratch).mean(self.axis, keepdim=True)
         factors = power.rsqrt_().nan_to_num_(nan=torch.nan, posinf=0.0)
-        return deviations * factors, factors
+        return torch.mul(deviations, factors, out=out), factors
 
-    def pull_back(self, gradient: Hidden, outputs: Float[Tensor, "*#batch samples units"], factors: Tensor) -> Hidden:
-        r"""For $x$ from the gradient $g$ for $y$: $r\,(g - y\,\overline{gy} - \bar g)$; $\bar g$ if centred."""
-        shared = (gradient * outputs).mean(self.axis, keepdim=True)
-        along = torch.addcmul(gradient, outputs, shared, value=-1)
+    def pull_back(
+        self,
+        gradient: Hidden,
+        outputs: Float[Tensor, "*#batch samples units"],
+        factors: Tensor,
+        out: Hidden | None = None,
+    ) -> Hidden:
+        r"""For $x$, from $g$ for $y$: $r\,(g - y\,\overline{gy} - \bar g)$, into `out`; $\bar g$ if centred."""
+        shared = torch.mul(gradient, outputs, out=out).mean(self.axis, keepdim=True)
+        along = torch.addcmul(gradient, outputs, shared, value=-1, out=out)
         if self.centred:
             along -= gradient.mean(self.axis, keepdim=True)
         return along.mul_(factors)

@@ -1,16 +1,19 @@
 r"""Haar matrices applied to a batch without being formed, from the normal numbers they are made of."""
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 from torch import Tensor
+
+from orthoscope.chains.memory import Memory
 
 
 class Reflections(NamedTuple):
     r"""$H_i = I - \tau_i v_iv_i^\top$ with $v_{ii} = 1$, and the signs of the columns of their product.
 
-    The diagonal of the `vectors` is left to `reflected_at_once`: LAPACK does not read it.
+    The diagonal of the `vectors` is left to `reflect_at_once_`: LAPACK does not read it.
     """
 
     vectors: Float[Tensor, "seeds rank units"]
@@ -24,7 +27,10 @@ def folded_shape(rank: int, units: int) -> tuple[int, int]:
 
 
 def rotated(
-    rows: Float[Tensor, "seeds samples rank"], numbers: Float[Tensor, "seeds half both"]
+    rows: Float[Tensor, "seeds samples rank"],
+    numbers: Float[Tensor, "seeds half both"],
+    memory: Memory,
+    out: Float[Tensor, "seeds samples units"] | None = None,
 ) -> Float[Tensor, "seeds samples units"]:
     r"""$XQ^\top$ for $Q$ uniform among the matrices `(units, rank)` with orthonormal columns.
 
@@ -36,24 +42,39 @@ def rotated(
        B = E\operatorname{diag}(-s)X^\top, $$
 
     as accurate as QR for every draw. `numbers` are as many as the $x_i$ have entries, in the shape of `folded_shape`.
+    The result is in `out`, or in memory that the next call uses again.
     """
-    rank = rows.shape[-1]
-    triangle = _unfolded(numbers, rank)
-    units = triangle.shape[-1]
-    reflections = _reflections(triangle)
-    turned = rows * reflections.signs.unsqueeze(-2)
-    if units > rank:
-        turned = torch.nn.functional.pad(turned, (0, units - rank))
+    networks, samples, rank = rows.shape
+    units = units_of(numbers, rank)
+    reflections = _reflections(_unfolded(numbers, memory.place("triangle", (networks, rank, units))))
+    turned = memory.place("turned", (networks, samples, units)) if out is None else out
+    torch.mul(rows, reflections.signs.unsqueeze(-2), out=turned[..., :rank])
+    turned[..., rank:] = 0
     # LAPACK takes the matrices of a stack one by one, which only a CPU likes; there it is the faster of the two.
-    reflect = reflected_one_by_one if rows.device.type == "cpu" else reflected_at_once
-    return reflect(turned, reflections)
+    reflect_ = reflect_one_by_one_ if rows.device.type == "cpu" else reflect_at_once_
+    return reflect_(turned, reflections)
 
 
-def _unfolded(numbers: Float[Tensor, "seeds half both"], rank: int) -> Float[Tensor, "seeds rank units"]:
+def units_of(numbers: Float[Tensor, "seeds half both"], rank: int) -> int:
+    """The units that numbers in the shape of `folded_shape` are for."""
+    return (numbers.shape[-1] + rank - 1) // 2
+
+
+def _unfolded(
+    numbers: Float[Tensor, "seeds half both"], out: Float[Tensor, "seeds rank units"]
+) -> Float[Tensor, "seeds rank units"]:
     """The triangle of all x_i: the last numbers of a row are those of one from the top, the first of one from below."""
-    units = (numbers.shape[-1] + rank - 1) // 2
-    above, below = numbers[..., -units:], numbers[..., : rank // 2, :units].flip(-2, -1)
-    return torch.cat([above, below], dim=-2).triu_()
+    networks, rank, units = out.shape
+    order = _order(rank, units, numbers.shape[-1], numbers.device).expand(networks, -1)
+    return torch.gather(numbers.flatten(1), 1, order, out=out.flatten(1)).view_as(out).triu_()
+
+
+@cache
+def _order(rank: int, units: int, both: int, device: torch.device) -> Integer[Tensor, "entries"]:
+    """Which number goes where, as `_unfolded` says; below the diagonal any."""
+    places = torch.arange((rank + 1) // 2 * both, device=device).view(-1, both)
+    above, below = places[:, -units:], places[: rank // 2, :units].flip(-2, -1)
+    return torch.cat([above, below]).flatten()
 
 
 def _reflections(vectors: Float[Tensor, "seeds rank units"]) -> Reflections:
@@ -65,14 +86,14 @@ def _reflections(vectors: Float[Tensor, "seeds rank units"]) -> Reflections:
     return Reflections(vectors.div_(heads.unsqueeze(-1)), heads.abs().div_(norms), heads.sign().neg_())
 
 
-def reflected_one_by_one(
+def reflect_one_by_one_(
     rows: Float[Tensor, "seeds samples units"], reflections: Reflections
 ) -> Float[Tensor, "seeds samples units"]:
     r"""$(H_1\cdots H_r B)^\top$ for $B$ the transposed rows, in blocks of reflections, by LAPACK."""
-    return torch.ormqr(reflections.vectors.mT, reflections.weights, rows.mT).mT
+    return torch.ormqr(reflections.vectors.mT, reflections.weights, rows.mT, out=rows.mT).mT
 
 
-def reflected_at_once(
+def reflect_at_once_(
     rows: Float[Tensor, "seeds samples units"], reflections: Reflections
 ) -> Float[Tensor, "seeds samples units"]:
     r"""The same by products of whole stacks: with $v_i$ the columns of $V$,
@@ -87,4 +108,4 @@ def reflected_at_once(
     factor.diagonal(dim1=-2, dim2=-1).mul_(0.5)
     # `upper` reads no entry below the diagonal, so the Gram matrix may stay there.
     weights = torch.linalg.solve_triangular(factor, vectors @ rows.mT, upper=True)
-    return rows.baddbmm(weights.mT, vectors, alpha=-1)
+    return rows.baddbmm_(weights.mT, vectors, alpha=-1)

@@ -12,6 +12,7 @@ from orthoscope.chains.chain import Chain
 from orthoscope.chains.draws import BLOCK, generators
 from orthoscope.chains.groups import over_groups
 from orthoscope.chains.inputs import checked_layers, checked_starts
+from orthoscope.chains.memory import Memory
 from orthoscope.chains.weights import Batches, numbers_in_law, preactivations, shape_in_law
 
 Metric: TypeAlias = Callable[[Tensor], Tensor]
@@ -42,7 +43,8 @@ def simulate(
 
     `start` is a batch `(samples, units)` for all networks, or `(seeds, samples, units)`, one for each. `record`
     names functions of a stack of batches `(seeds, samples, units)` that return `(seeds, ...)`, such as
-    `metrics.orthogonality_gap`; `layers` are those to record, 0 for the start, all by default.
+    `metrics.orthogonality_gap`; `layers` are those to record, 0 for the start, all by default. What the functions are
+    given is overwritten later: they may return it, but not keep it.
 
     A network depends on its seed and its batch only, not on the others, and a deeper one begins as a shallower one
     (to rounding). Its weights have the law of `chain`; where `weights.preactivations` can, it draws what the batch
@@ -89,19 +91,21 @@ def _followed(
             if name not in values:
                 values[name] = value.new_empty(len(seeds), len(layers), *value.shape[1:])
             values[name][:, positions[layer]] = value
-    return Recording(layers, values, hidden)
+    return Recording(layers, values, hidden.clone())
 
 
 def _trajectory(starts: Batches, chain: Chain, depth: int, seeds: list[int]) -> Iterator[Batches]:
-    """The representations of all layers, from the start on."""
+    """The representations of all layers, from the start on, each valid until the second after it is asked for."""
     yield starts
-    hidden, sources = starts, generators(seeds, starts.device)
+    hidden, sources, memory = starts, generators(seeds, starts.device), Memory(starts.device)
+    shape = (*starts.shape[:-1], chain.width)
+    pages, scratch = memory.stack("hidden", 2, shape), memory.place("scratch", shape)
     samples, fan_in = starts.shape[-2:]
     # The first layer may be of another shape; then it draws its numbers alone.
     alone = 1 if fan_in != chain.width and depth else 0
     layer = 0
     for inputs, count in ((fan_in, alone), (chain.width, depth - alone)):
-        for numbers in numbers_in_law(chain, sources, samples, inputs, count):
+        for numbers in numbers_in_law(chain, sources, samples, inputs, count, memory):
             layer += 1
-            hidden = chain.output(preactivations(chain, hidden, numbers), layer)
+            hidden = chain.output(preactivations(chain, hidden, numbers, memory), layer, pages[layer % 2], scratch)
             yield hidden

@@ -2,6 +2,7 @@ r"""Products of random matrices as products of triangles, $W_\ell Q_{\ell-1} = Q
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 
 import torch
 from jaxtyping import Float
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.draws import normals
+from orthoscope.chains.memory import Memory
 from orthoscope.chains.weights import drawn_weights
 
 Triangles = Float[Tensor, "seeds rank rank"]
@@ -31,6 +33,8 @@ def triangles(
                 lengths = torch.linalg.vector_norm(numbers.triu(), dim=-1)
                 yield (numbers[..., :rank].tril(-1).mT + torch.diag_embed(lengths)) / math.sqrt(inputs)
         else:
-            for weight in drawn_weights(chain, sources, inputs, count):
+            memory = Memory(frame.device)
+            place = memory.place("weight", (len(sources), chain.width, inputs))
+            for weight in drawn_weights(chain, sources, inputs, count, repeat(place), memory):
                 frame, triangle = torch.linalg.qr(weight @ frame)
                 yield triangle

@@ -1,7 +1,8 @@
 r"""What a layer of random weights makes of a batch, with as few random numbers as its law needs."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 
 import torch
 from jaxtyping import Float
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.draws import drawn, normals, uniforms
+from orthoscope.chains.memory import Memory
 from orthoscope.chains.rotations import folded_shape, rotated
 from orthoscope.linalg import sample_frame
 
@@ -17,13 +19,14 @@ Weights = Float[Tensor, "seeds out fan_in"]
 
 
 def numbers_in_law(
-    chain: Chain, sources: Sequence[torch.Generator], samples: int, fan_in: int, layers: int
+    chain: Chain, sources: Sequence[torch.Generator], samples: int, fan_in: int, layers: int, memory: Memory
 ) -> Iterator[Float[Tensor, "seeds rows columns"]]:
     """The random numbers that `preactivations` needs for one layer after another."""
     shape = shape_in_law(chain, samples, fan_in)
     if isinstance(chain.init, str) and chain.init != "uniform":
         return normals(sources, shape, layers)
-    return drawn_weights(chain, sources, fan_in, layers)
+    place = memory.place("weight", (len(sources), chain.width, fan_in))
+    return drawn_weights(chain, sources, fan_in, layers, repeat(place), memory)
 
 
 def shape_in_law(chain: Chain, samples: int, fan_in: int) -> tuple[int, int]:
@@ -37,9 +40,9 @@ def shape_in_law(chain: Chain, samples: int, fan_in: int) -> tuple[int, int]:
 
 
 def preactivations(
-    chain: Chain, hidden: Batches, numbers: Float[Tensor, "seeds rows columns"]
+    chain: Chain, hidden: Batches, numbers: Float[Tensor, "seeds rows columns"], memory: Memory
 ) -> Float[Tensor, "seeds samples out"]:
-    r"""$HW^\top$ for a batch $H = FU$, $UU^\top = I$, in law.
+    r"""$HW^\top$ for a batch $H = FU$, $UU^\top = I$, in law; in memory that the next call uses again.
 
     $$ HW^\top \sim F G/\sqrt{\text{fan\_in}} \ \text{(Gaussian $W$, $G$ standard normal)}, \qquad
        HW^\top \sim F Q^\top \ \text{($W$ and $Q$ Haar)} $$
@@ -50,9 +53,10 @@ def preactivations(
     """
     fan_in = hidden.shape[-1]
     if chain.init == "gaussian":
-        return (frame(hidden) @ numbers).div_(math.sqrt(fan_in))
+        inputs = memory.place("inputs", (*hidden.shape[:-1], chain.width))
+        return torch.bmm(frame(hidden), numbers, out=inputs).div_(math.sqrt(fan_in))
     if chain.init == "orthogonal":
-        return rotated(frame(hidden), numbers)[..., : chain.width]
+        return rotated(frame(hidden), numbers, memory)[..., : chain.width]
     return hidden @ numbers.mT
 
 
@@ -69,20 +73,32 @@ def frame(hidden: Batches) -> Float[Tensor, "seeds samples rank"]:
     return triangle * torch.where(triangle.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).unsqueeze(-2)
 
 
-def drawn_weights(chain: Chain, sources: Sequence[torch.Generator], fan_in: int, layers: int) -> Iterator[Weights]:
-    """Weights of one layer after another, in memory that is not written to again."""
+def drawn_weights(
+    chain: Chain,
+    sources: Sequence[torch.Generator],
+    fan_in: int,
+    layers: int,
+    places: Iterable[Weights],
+    memory: Memory,
+) -> Iterator[Weights]:
+    """Weights of one layer after another, each in the next of the `places`, which are laid out by rows."""
     out = chain.width
     if callable(chain.init):
-        yield from drawn(chain.init, sources, (out, fan_in), layers)
+        for weight, place in zip(drawn(chain.init, sources, (out, fan_in), layers), places, strict=False):
+            yield place.copy_(weight)
     elif chain.init == "uniform":
-        for numbers in uniforms(sources, (out, fan_in), layers):
-            yield numbers.sub(0.5).mul_(math.sqrt(12 / fan_in))
+        for numbers, place in zip(uniforms(sources, (out, fan_in), layers), places, strict=False):
+            yield torch.sub(numbers, 0.5, out=place).mul_(math.sqrt(12 / fan_in))
     elif chain.init == "gaussian":
-        for numbers in normals(sources, (out, fan_in), layers):
-            yield numbers / math.sqrt(fan_in)
+        for numbers, place in zip(normals(sources, (out, fan_in), layers), places, strict=False):
+            yield torch.div(numbers, math.sqrt(fan_in), out=place)
     else:
         identity = torch.eye(fan_in, dtype=torch.float64, device=sources[0].device).expand(len(sources), -1, -1)
-        for numbers in normals(sources, folded_shape(fan_in, max(out, fan_in)), layers):
-            rows = rotated(identity, numbers)
-            # A part of them would keep all of them alive.
-            yield (rows if rows.shape[-1] == out else rows[..., :out].clone()).mT
+        shape = folded_shape(fan_in, max(out, fan_in))
+        for numbers, place in zip(normals(sources, shape, layers), places, strict=False):
+            # What is rotated are the columns of the weight.
+            columns = place.view(len(sources), fan_in, out)
+            if out >= fan_in:
+                yield rotated(identity, numbers, memory, columns).mT
+            else:
+                yield columns.copy_(rotated(identity, numbers, memory)[..., :out]).mT
