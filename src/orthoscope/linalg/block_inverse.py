@@ -3,16 +3,13 @@
 import torch
 from torch import Tensor
 
+from orthoscope.linalg.leaf_inverse import SAFE_DISTANCE, leaf_inverse
 from orthoscope.linalg.products import add_product_
 
-# Up to this size a library's inverse is at least as fast; larger matrices are halved until they have the size of a
-# leaf. Batched, libraries are slower on small matrices. Measured on a CPU, sizes 32 to 2048.
-_WHOLE = 128
-_LEAF = 64
+# Larger matrices are halved until they have this size: up to it a library's inverse is at least as fast. Batched,
+# libraries are slower on small matrices. Measured on a CPU, sizes 32 to 2048.
+_LEAF = 128
 _BATCHED_LEAF = 32
-
-# The largest ‖M - 2I‖_F at which pivots are not missed: up to here the measured error is that of an LU inverse.
-_SAFE_DISTANCE = 128.0
 
 
 def accretive_inverse(matrix: Tensor) -> Tensor:
@@ -29,8 +26,10 @@ def accretive_inverse(matrix: Tensor) -> Tensor:
     A transposed view is as good as a plain matrix, or better; the result is laid out by rows.
     """
     size, count = matrix.shape[-1], matrix.shape[:-2].numel()
-    whole, leaf = (_WHOLE, _LEAF) if count < 4 else (_BATCHED_LEAF, _BATCHED_LEAF)
-    if size <= whole or count == 0 or not _near_identity(matrix):
+    leaf = _LEAF if count < 4 else _BATCHED_LEAF
+    if size <= leaf or count == 0:
+        return _whole(matrix)
+    if not _near_identity(matrix):
         return _with_pivots(matrix)
     if matrix.ndim == 2:
         return _by_halves(matrix, leaf)
@@ -41,7 +40,12 @@ def _near_identity(matrix: Tensor) -> bool:
     r"""Whether $\|M - 2I\|_F^2 = \|M\|_F^2 - 4\operatorname{Re}\operatorname{tr} M + 4n \le 128^2$; nan is not."""
     trace = matrix.diagonal(dim1=-2, dim2=-1).real.sum(-1)
     distance = torch.linalg.matrix_norm(matrix).square() - 4 * trace + 4 * matrix.shape[-1]
-    return bool((distance <= _SAFE_DISTANCE**2).all())
+    return bool((distance <= SAFE_DISTANCE**2).all())
+
+
+def _whole(matrix: Tensor) -> Tensor:
+    inverse = leaf_inverse(matrix)
+    return _with_pivots(matrix) if inverse is None else inverse
 
 
 def _with_pivots(matrix: Tensor) -> Tensor:
@@ -58,7 +62,7 @@ def _by_halves(matrix: Tensor, leaf: int) -> Tensor:
     """The block formula of `accretive_inverse`, applied again to A and to S until they are small."""
     half = matrix.shape[-1] // 2
     if matrix.shape[-1] <= leaf:
-        return _with_pivots(matrix)
+        return _whole(matrix)
     top, bottom = matrix[..., :half, :], matrix[..., half:, :]
     upper_right, lower_left = top[..., half:], bottom[..., :half]
     corner = _by_halves(top[..., :half], leaf)
