@@ -69,12 +69,15 @@ def polynomial_orthogonalization(frame: Tensor, name: str, steps: int, dtype: to
     norm = torch.where(norm == 0, 1, norm)
     current = (frame / (norm * MARGIN if name == "polar_express" else norm)).to(dtype)
     following = torch.empty_like(current)
+    gram = current.new_empty(*current.shape[:-2], current.shape[-1], current.shape[-1])
+    polynomial = torch.empty_like(gram)
     for a, b, c in polynomial_schedule(name, steps):
-        gram = hermitian_product(current.mT, current)
+        hermitian_product(current.mT, current, out=gram)
         following.copy_(current)
         if c == 0:
             add_product_(following, current, gram, alpha=b, beta=a)
         else:
-            add_product_(following, current, add_product_(gram.clone(), gram, gram, alpha=c, beta=b), beta=a)
+            add_product_(polynomial.copy_(gram), gram, gram, alpha=c, beta=b)
+            add_product_(following, current, polynomial, beta=a)
         current, following = following, current
     return current

@@ -17,16 +17,16 @@ _FACTORISED = 128
 _SAFE = 1e-4
 
 
-def hermitian_product(left: Tensor, right: Tensor) -> Tensor:
-    r"""$AB$ where that is known to be Hermitian, as $Y^\mathsf{H}Y$ and the square of a Hermitian or skew matrix are.
+def hermitian_product(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
+    r"""$AB$, in `out`, where that is known to be Hermitian, as $Y^\mathsf{H}Y$ and the square of a Hermitian or skew matrix are.
 
     Large ones on a CPU strip by strip, each from the diagonal on, at 5/8 of the cost of a product: 0.55 to 0.8 of its
     time for 512 to 2048 columns.
     """
     size = left.shape[-2]
     if size < _SMALLEST or left.device.type != "cpu" or is_transformed(left) or is_transformed(right):
-        return left @ right
-    result = left.new_empty(*left.shape[:-1], size)
+        return torch.matmul(left, right, out=out)
+    result = left.new_empty(*left.shape[:-1], size) if out is None else out
     count = left.shape[:-2].numel()
     stacks = (matrix.reshape(count, *matrix.shape[-2:]) for matrix in (left, right, result))
     for one, other, product in zip(*stacks, strict=True):

@@ -1,6 +1,7 @@
 """Updates of many parameters orthogonalised by few calls: matrices of one shape, in stacks that stay in cache."""
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,9 @@ from orthoscope.optim.sharding.ownership import orthogonalization_cost
 
 # What an accelerator is given at a time: enough to be busy, little beside the parameters of a model that fills it.
 _DEVICE_BYTES = 1 << 26
+
+
+_KIND = attrgetter("shape", "dtype", "device")
 
 
 class Stack(NamedTuple):
@@ -72,20 +76,24 @@ def _assembled(update: Tensor, view: MatrixView, pieces: Sequence[Tensor]) -> Te
 
 
 def _stacks(updates: Sequence[Tensor], views: Sequence[MatrixView]) -> Iterator[Stack]:
-    """All matrices, those of one shape, type and device together as far as the cache allows; in order."""
+    """All matrices, those of one shape, type and device together as far as the cache allows."""
+    # What is done for every parameter is as little as can be: two hundred small matrices take longer to look at than
+    # to orthogonalise. A view is the same object wherever it is the same view.
+    kinds: dict[tuple[object, int], list[int]] = {}
+    for index, kind in enumerate(zip(map(_KIND, updates), map(id, views), strict=True)):
+        kinds.setdefault(kind, []).append(index)
     alike: dict[tuple[object, ...], Stack] = {}
-    for index, (update, view) in enumerate(zip(updates, views, strict=True)):
-        shape = update.shape
-        if 0 in shape:
+    for indices in kinds.values():
+        first, view = updates[indices[0]], views[indices[0]]
+        if first.numel() == 0:
             continue
-        # A plain matrix is its own view: two hundred small ones would take longer to look at than to orthogonalise.
-        matrices = update if len(shape) == 2 and view.is_plain else view.matrices(update)
-        key = (matrices.shape[-2:], matrices.ndim, update.dtype, update.device)
-        stack = alike.get(key)
-        if stack is None:
-            stack = alike[key] = Stack([], [])
-        stack.indices.append(index)
-        stack.pieces.append(matrices)
+        pieces = [updates[index] for index in indices]
+        if first.ndim != 2 or not view.is_plain:
+            pieces = [view.matrices(piece) for piece in pieces]
+        key = (pieces[0].shape[-2:], pieces[0].ndim, first.dtype, first.device)
+        stack = alike.setdefault(key, Stack([], []))
+        stack.indices.extend(indices)
+        stack.pieces.extend(pieces)
     for stack in alike.values():
         first = stack.pieces[0]
         room = CHUNK_BYTES if first.device.type == "cpu" else _DEVICE_BYTES

@@ -39,7 +39,8 @@ def momentum_updates(group: Group, tensors: Tensors) -> list[Tensor]:
 
 def _layouts(parameters: Sequence[Tensor]) -> Iterable[list[int]]:
     """The places of plain tensors, and of the DTensors of each mesh: calls on a list take one kind at a time."""
-    if parameters and not any(hasattr(parameter, "device_mesh") for parameter in parameters):
+    # Asked of the few types that there are, not of every parameter.
+    if parameters and not any(hasattr(kind, "device_mesh") for kind in set(map(type, parameters))):
         return [list(range(len(parameters)))]
     places: dict[Any, list[int]] = {}
     for place, parameter in enumerate(parameters):
