@@ -26,7 +26,7 @@ benchmark-theory: .venv/test.stamp  ## kernel maps beside dks, and predictions b
 	$(BIN)/python benchmarks/kernel_map.py
 	$(BIN)/python benchmarks/prediction_accuracy.py
 
-bench-weights: .venv/test.stamp  ## orthogonal weights beside the peers; writes docs/weights_benchmark.md, ten minutes
+bench-weights: .venv/test.stamp  ## orthogonal weights beside the peers; writes docs/weights_benchmark.md, fifteen minutes
 	$(PIP) --editable '.[peers]'
 	$(BIN)/python benchmarks/weights.py
 

@@ -13,22 +13,23 @@ from dataclasses import asdict
 from pathlib import Path
 
 import gradient_methods
-import gradient_polar
 import gradient_steps
 from gradients_page import page
 from orthoscope.papers.ju2025 import optimizer_comparison
 from orthoscope.papers.results import read_table
+from processes import in_processes
 from record import ROOT, record
 
+PROCESSES = 5
 COMPARISON: Path = ROOT / "results/ju2025/optimizer_comparison"
 
 
 def main() -> None:
     parts = {
         "bfloat16_products": gradient_steps.bfloat16_products,
-        "polar": lambda: [asdict(row) for row in gradient_polar.table()],
+        "polar": lambda: in_processes("gradient_polar", PROCESSES),
         "methods": lambda: [asdict(row) for row in gradient_methods.table()],
-        "steps": lambda: [asdict(row) for row in gradient_steps.table()],
+        "steps": lambda: in_processes("gradient_steps", PROCESSES),
         "training": lambda: optimizer_comparison.summary(read_table(COMPARISON, optimizer_comparison.Row)),
     }
     record("gradients", __doc__, parts, page)

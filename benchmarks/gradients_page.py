@@ -2,7 +2,19 @@
 
 from itertools import groupby
 
-from tables import LIMIT_COLUMNS, PROMISE_COLUMNS, Numbers, Table, about, costs, grouped, limit, markdown, promise
+from tables import (
+    LIMIT_COLUMNS,
+    PROMISE_COLUMNS,
+    Numbers,
+    Table,
+    about,
+    costs,
+    grouped,
+    limit,
+    markdown,
+    merged,
+    promise,
+)
 
 MIXED, SMALL = "12 of 512x512, 4 of 2048x512, 2 of 1024x1024", "200 of 32x32"
 # What is promised: method, peer, where, and how many times faster at least.
@@ -13,6 +25,7 @@ STEP_TARGETS = [
     ("Muon", "pytorch-optimizer", SMALL, 1.0),
 ]
 POLAR_SIZE, POLAR_TARGET = 1024, 2.5
+POLAR_CASE = ("size", "dtype", "condition", "method")
 # The most that the polar factor may be wrong by.
 POLAR_LIMITS = {"float32": 1e-6, "float64": 1e-10}
 # The spectra whose time and whose range of singular values are shown.
@@ -25,8 +38,9 @@ def page(numbers: Numbers) -> str:
     parts = [
         "# Orthogonalised updates beside the peers",
         "Written by `make bench-gradients`; do not edit. Float32 unless said, candidates in turns of about\n"
-        "20 ms in one process, medians of calls. *Products* are times of one plain float32 product of the same size\n"
-        "in the same process; *peak* is memory above what was there before the first call; *error* is the distance\n"
+        "20 ms in one process, medians of calls; steps and polar factors in five processes, one after another, whose\n"
+        "ratios are in brackets: the median counts. *Products* are times of one plain float32 product of the same\n"
+        "size in the same process; *peak* is memory above what was there before the first call; *error* is the distance\n"
         "from UVᵀ over the norm of UVᵀ.",
         about(numbers),
         peers(numbers),
@@ -97,7 +111,7 @@ def limits(numbers: Numbers) -> Table:
         if method == "orthoscope auto" and spectrum in CLOSER_ON:
             most = errors_of[rows, columns, spectrum, "orthoscope polar_express"]
             lines.append(limit("auto", f"{rows} x {columns}, {spectrum}", "error", most, error))
-    for row in numbers["polar"]:
+    for row in merged(numbers["polar"], *POLAR_CASE):
         if row["method"] == "orthoscope polar_factor" and row["error"] is not None:
             where = f"{row['size']} x {row['size']}, {row['dtype']}, condition {row['condition']:.0e}"
             lines.append(limit("polar_factor", where, "error", POLAR_LIMITS[row["dtype"]], row["error"]))
@@ -128,7 +142,7 @@ def polar(rows: list[Numbers]) -> Table:
             f"{row['products']:.3g}",
             "" if row["error"] is None else f"{row['error']:.1e}",
         ]
-        for row in rows
+        for row in merged(rows, *POLAR_CASE)
     ]
 
 

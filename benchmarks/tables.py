@@ -1,7 +1,7 @@
 """What the pages of the benchmarks are made of: tables of costs, and promises beside what was seen."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from statistics import median
 from typing import Any
 
 Table = list[list[str]]
@@ -18,7 +18,20 @@ def about(numbers: Numbers) -> str:
 
 
 def grouped(rows: Sequence[Numbers], field: str) -> list[tuple[str, list[Numbers]]]:
-    return [(name, list(found)) for name, found in groupby(rows, lambda row: row[field])]
+    """Rows that agree in a field, in the order in which its values first come up."""
+    return [(name, [row for row in rows if row[field] == name]) for name in dict.fromkeys(row[field] for row in rows)]
+
+
+def merged(rows: Sequence[Numbers], *by: str) -> list[Numbers]:
+    """One row for all processes that agree in these fields: medians of what was timed, and the largest error."""
+    kinds = dict.fromkeys(tuple(row[field] for field in by) for row in rows)
+    lines = []
+    for kind in kinds:
+        found = [row for row in rows if tuple(row[field] for field in by) == kind]
+        errors = [row["error"] for row in found if row["error"] is not None]
+        timed = {field: median(row[field] for row in found) for field in ("milliseconds", "products")}
+        lines.append({**found[0], **timed, "error": max(errors, default=None)})
+    return lines
 
 
 def costs(rows: list[Numbers]) -> Table:
@@ -31,14 +44,27 @@ def costs(rows: list[Numbers]) -> Table:
             "" if row["peak_mebibytes"] is None else f"{row['peak_mebibytes']:.0f}",
             "" if row["error"] is None else f"{row['error']:.1e}",
         ]
-        for row in rows
+        for row in merged(rows, "method")
     ]
 
 
 def promise(rows: list[Numbers], ours: str, peer: str, where: str, least: float) -> list[str]:
-    """How many times faster than a peer, promised and seen; one that was missed says so."""
-    seen = ratio(rows, f"orthoscope {ours}", peer)
-    return [ours, peer, where, f"{least}x", f"{seen:.3g}x" + ("" if seen >= least else ", missed")]
+    """How many times faster than a peer, promised and seen; one that was missed says so.
+
+    Over several processes the median of their ratios, which counts, and all of them.
+    """
+    ratios = [ratio(found, f"orthoscope {ours}", peer) for found in by_process(rows)]
+    seen = median(ratios)
+    text = f"{seen:.3g}x" + ("" if seen >= least else ", missed")
+    if len(ratios) > 1:
+        text += f" ({', '.join(f'{each:.3g}' for each in sorted(ratios))})"
+    return [ours, peer, where, f"{least}x", text]
+
+
+def by_process(rows: list[Numbers]) -> list[list[Numbers]]:
+    """The rows of each process; all of them where there was one."""
+    processes = dict.fromkeys(row.get("process") for row in rows)
+    return [[row for row in rows if row.get("process") == process] for process in processes]
 
 
 def limit(ours: str, where: str, column: str, most: float, seen: float) -> list[str]:

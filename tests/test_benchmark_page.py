@@ -42,5 +42,36 @@ def test_a_promise_that_was_missed_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     rows = [{"method": "orthoscope it", "milliseconds": 2.0}, {"method": "peer", "milliseconds": 5.0}]
     assert tables.promise(rows, "it", "peer", "here", 2.5) == ["it", "peer", "here", "2.5x", "2.5x"]
     assert tables.promise(rows, "it", "peer", "here", 2.6)[-1] == "2.5x, missed"
+    again = [{**row, "milliseconds": row["milliseconds"] * by} for row, by in zip(rows, (1.0, 1.2), strict=True)]
+    slow = [{**row, "milliseconds": row["milliseconds"] * by} for row, by in zip(rows, (1.0, 0.8), strict=True)]
+    both = [{**row, "process": place} for place, found in enumerate([again, rows, slow]) for row in found]
+    assert tables.promise(both, "it", "peer", "here", 2.5)[-1] == "2.5x (2, 2.5, 3)", "the median counts"
+    assert tables.promise(both, "it", "peer", "here", 2.6)[-1] == "2.5x, missed (2, 2.5, 3)"
     assert tables.limit("it", "here", "error", 1e-6, 1e-6)[-2:] == ["1e-06", "1e-06"]
     assert tables.limit("it", "here", "error", 1e-6, 2e-6)[-1] == "2e-06, missed"
+
+
+def test_processes_are_merged_by_medians_and_the_largest_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = importlib.import_module("tables")
+    seen = [(3.0, 30.0, 1e-7), (1.0, 10.0, 3e-7), (2.0, 20.0, None)]
+    rows = [
+        {"method": "it", "milliseconds": time, "products": products, "error": error, "process": place}
+        for place, (time, products, error) in enumerate(seen)
+    ]
+    (row,) = tables.merged(rows, "method")
+    assert (row["milliseconds"], row["products"], row["error"]) == (2.0, 20.0, 3e-7)
+    assert len(tables.merged(rows, "method", "process")) == 3
+
+
+def test_a_table_is_measured_in_processes_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    processes = importlib.import_module("processes")
+    (tmp_path / "some_table.py").write_text(
+        "import dataclasses, os\n\n\n@dataclasses.dataclass\nclass Row:\n    pid: int\n\n\n"
+        "def table():\n    return [Row(os.getpid())]\n"
+    )
+    monkeypatch.setattr(processes, "__file__", str(tmp_path / "processes.py"))
+    rows = processes.in_processes("some_table", 2)
+    assert [row["process"] for row in rows] == [0, 1]
+    assert rows[0]["pid"] != rows[1]["pid"]
