@@ -40,8 +40,8 @@ def page(numbers: Numbers) -> str:
         "Written by `make bench-gradients`; do not edit. Float32 unless said, candidates in turns of about\n"
         "20 ms in one process, medians of calls; steps and polar factors in five processes, one after another, whose\n"
         "ratios are in brackets: the median counts. *Products* are times of one plain float32 product of the same\n"
-        "size in the same process; *peak* is memory above what was there before the first call; *error* is the distance\n"
-        "from UVᵀ over the norm of UVᵀ.",
+        "size in the same process; *peak* is memory above what was there before the first call; *error* is the\n"
+        "distance from UVᵀ over the norm of UVᵀ.",
         about(numbers),
         peers(numbers),
         "## What is promised, and what was seen",
