@@ -1,6 +1,7 @@
 """What the pages of the benchmarks are made of: tables of costs, and promises beside what was seen."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -23,15 +24,20 @@ def grouped(rows: Sequence[Numbers], field: str) -> list[tuple[str, list[Numbers
 
 
 def merged(rows: Sequence[Numbers], *by: str) -> list[Numbers]:
-    """One row for all processes that agree in these fields: medians of what was timed, and the largest error."""
+    """One row for all processes that agree in these fields: median times, and the largest peak and error."""
     kinds = dict.fromkeys(tuple(row[field] for field in by) for row in rows)
     lines = []
     for kind in kinds:
         found = [row for row in rows if tuple(row[field] for field in by) == kind]
-        errors = [row["error"] for row in found if row["error"] is not None]
         timed = {field: median(row[field] for row in found) for field in ("milliseconds", "products")}
-        lines.append({**found[0], **timed, "error": max(errors, default=None)})
+        worst = {field: largest(row.get(field) for row in found) for field in ("peak_mebibytes", "error")}
+        lines.append({**found[0], **timed, **worst})
     return lines
+
+
+def largest(values: Iterable[float | None]) -> float | None:
+    """Of those that there are; nan if there is one."""
+    return max((value for value in values if value is not None), key=lambda x: (math.isnan(x), x), default=None)
 
 
 def costs(rows: list[Numbers]) -> Table:

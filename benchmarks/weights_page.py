@@ -2,7 +2,19 @@
 
 from itertools import groupby
 
-from tables import LIMIT_COLUMNS, PROMISE_COLUMNS, Numbers, Table, about, costs, grouped, limit, markdown, promise
+from tables import (
+    LIMIT_COLUMNS,
+    PROMISE_COLUMNS,
+    Numbers,
+    Table,
+    about,
+    costs,
+    grouped,
+    largest,
+    limit,
+    markdown,
+    promise,
+)
 
 # What is promised: method, peer, where, and how many times faster at least.
 MAP_TARGETS = [
@@ -94,11 +106,11 @@ def promises(numbers: Numbers) -> Table:
 
 
 def limits(numbers: Numbers) -> Table:
-    """Every limit with what was seen; one that was missed says so."""
+    """Every limit with the largest that was seen; one that was missed says so."""
     lines = [LIMIT_COLUMNS]
     for table, ours, where, column, most in LIMITS:
         found = [r[column] for r in numbers[table] if r["method"] == f"orthoscope {ours}" and _where(r) == where]
-        lines.append(limit(ours, where, column, most, max(found)))
+        lines.append(limit(ours, where, column, most, largest(found)))
     return lines
 
 

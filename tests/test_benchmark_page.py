@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,8 @@ def test_processes_are_merged_by_medians_and_the_largest_error(monkeypatch: pyte
     ]
     (row,) = tables.merged(rows, "method")
     assert (row["milliseconds"], row["products"], row["error"]) == (2.0, 20.0, 3e-7)
+    rows[1]["error"] = float("nan")
+    assert math.isnan(tables.merged(rows, "method")[0]["error"]), "one that diverged is not hidden by the others"
     assert len(tables.merged(rows, "method", "process")) == 3
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from chains.slow_chain import Drawer, slow_chain
 from orthoscope import theory
-from orthoscope.chains import Chain, backward, gradients, gradients_by_depth, simulate, simulate_gradients
+from orthoscope.chains import Chain, backward, gradients, gradients_by_depth, simulate_gradients
 from orthoscope.chains.chain import Draw
 from orthoscope.chains.draws import generators
 from orthoscope.chains.memory import Memory
@@ -37,9 +37,10 @@ def slow_log_norms(start: Tensor, weights: list[Tensor], **chain: object) -> Ten
 @pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("activation", ["identity", "tanh"])
-def test_log_norms_are_those_of_autograd(norm: str, norm_first: bool, activation: str) -> None:
+@pytest.mark.parametrize("gain", [1.0, 1.2])
+def test_log_norms_are_those_of_autograd(norm: str, norm_first: bool, activation: str, gain: float) -> None:
     drawer, start, depth = Drawer(), batch(5, 6), 6
-    chain = Chain(7, drawer, activation, norm, norm_first, gain=1.2)
+    chain = Chain(7, drawer, activation, norm, norm_first, gain=gain)
     found = simulate_gradients(start, chain, depth, seeds=SEEDS, loss=quartic)
     function = {"identity": lambda x: x, "tanh": torch.tanh}[activation]
     first, rest = drawer.weights[:3], drawer.weights[3:6]
@@ -50,7 +51,7 @@ def test_log_norms_are_those_of_autograd(norm: str, norm_first: bool, activation
             norm=norm,
             activation=function,
             norm_first=norm_first,
-            gain=1.2,
+            gain=gain,
         )
         torch.testing.assert_close(found[place], slow, rtol=1e-8, atol=1e-8)
 
@@ -188,19 +189,28 @@ def test_weights_that_are_kept_are_not_overwritten_by_later_ones(init: str | Dra
 
 
 @pytest.mark.parametrize("activation", ["identity", "tanh"])
+@pytest.mark.parametrize("units", [130, 150])
 def test_networks_do_not_depend_on_the_group_that_used_their_memory_before(
-    activation: str, monkeypatch: pytest.MonkeyPatch
+    activation: str, units: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups of different sizes, one after another in one thread, and segments of different lengths."""
-    start, chain = batch(12, 20), Chain(20, "orthogonal", activation, "batch")
-    together = gradients_by_depth(start, chain, [3, 11], seeds=range(5))
-    monkeypatch.setattr(gradients, "_GROUP", 2 * 11 * backward.kept_numbers(chain, 12))
-    torch.testing.assert_close(gradients_by_depth(start, chain, [3, 11], seeds=range(5)), together, rtol=1e-10, atol=0)
+    """Groups of two networks and of one after another in one thread, each in segments of four layers and of three.
 
+    Layers of so many weights are drawn one by one, whatever the segments.
+    """
+    start, chain, seeds = batch(12, units), Chain(130, "orthogonal", activation, "batch"), range(5)
+    together = gradients_by_depth(start, chain, [3, 11], seeds=seeds)
+    segment = 4 * backward.kept_numbers(chain, 12)
+    monkeypatch.setattr(backward, "SEGMENT", segment)
+    monkeypatch.setattr(gradients, "SEGMENT", segment)
+    monkeypatch.setattr(gradients, "_KEPT", 2 * segment * torch.get_num_threads())
+    sizes: list[int] = []
+    kept = backward.Networks._kept
 
-def test_what_a_metric_returns_is_kept_although_its_memory_is_used_again() -> None:
-    start, chain = batch(6, 6), Chain(6, "orthogonal", norm="batch_uncentred")
-    whole = simulate(start, chain, 5, seeds=SEEDS, record={"hidden": lambda hidden: hidden})
-    for depth in range(1, 5):
-        last = simulate(start, chain, depth, seeds=SEEDS, record={}).last
-        torch.testing.assert_close(whole.values["hidden"][:, depth], last, rtol=1e-13, atol=1e-13)
+    def counted(self: backward.Networks, segment: range, hidden: Tensor, states: list[Tensor]) -> list[object]:
+        sizes.append(len(hidden))
+        return kept(self, segment, hidden, states)  # type: ignore[return-value]
+
+    monkeypatch.setattr(backward.Networks, "_kept", counted)
+    apart = gradients_by_depth(start, chain, [3, 11], seeds=seeds)
+    assert set(sizes) == {1, 2}
+    torch.testing.assert_close(apart, together, rtol=1e-9, atol=1e-9)

@@ -187,6 +187,14 @@ def test_only_the_layers_asked_for_are_recorded_in_their_order() -> None:
         assert torch.equal(some.values[name], all_layers.values[name][:, [20, 3, 0]])
 
 
+def test_what_a_metric_returns_is_kept_although_its_memory_is_used_again() -> None:
+    start, chain = batch(6, 6), Chain(6, "orthogonal", norm="batch_uncentred")
+    whole = simulate(start, chain, 5, seeds=SEEDS, record={"hidden": lambda hidden: hidden})
+    for depth in range(1, 5):
+        last = simulate(start, chain, depth, seeds=SEEDS, record={}).last
+        torch.testing.assert_close(whole.values["hidden"][:, depth], last, rtol=1e-13, atol=1e-13)
+
+
 def test_all_representations_share_the_memory_of_three() -> None:
     seen: set[int] = set()
 

@@ -255,7 +255,7 @@ def test_nan_comes_out_as_nan(shape: tuple[int, ...]) -> None:
     assert cayley_coordinates(frame)[0][0].isnan().any()
 
 
-@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 5, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 5, 3), (3, 0), (0, 0)], ids=str)
 def test_empty_batches_stay_empty(shape: tuple[int, ...]) -> None:
     generator = torch.zeros(shape, requires_grad=True)
     frame = cayley_frame(generator)

@@ -21,6 +21,26 @@ def test_hermitian_products(shape: tuple[int, ...], dtype: torch.dtype) -> None:
         assert torch.equal(result[..., 128:, :128], result[..., :128, 128:].mH), "the other half is a copy"
 
 
+@pytest.mark.parametrize("shape", [(3, 5), (600, 512), (2, 520, 513)], ids=str)
+def test_hermitian_products_go_where_they_are_asked_to(shape: tuple[int, ...]) -> None:
+    frame = gaussian(*shape)
+    place = torch.full((*shape[:-2], shape[-1], shape[-1]), torch.nan, dtype=torch.float64)
+    assert hermitian_product(frame.mT, frame, out=place).data_ptr() == place.data_ptr()
+    torch.testing.assert_close(place, frame.mT @ frame)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, where forward mode is loaded
+@pytest.mark.parametrize("size", [4, 520])
+def test_derivatives_pass_through_a_place(size: int) -> None:
+    frame, direction = gaussian(size, size), gaussian(size, size, seed=1)
+
+    def gram(frame: Tensor) -> Tensor:
+        return hermitian_product(frame.mT, frame, out=torch.empty_like(frame))
+
+    tangent = direction.mT @ frame + frame.mT @ direction
+    torch.testing.assert_close(torch.func.jvp(gram, (frame,), (direction,))[1], tangent)
+
+
 def test_squares_of_skew_matrices() -> None:
     skew = gaussian(530, 530)
     skew = skew - skew.mT

@@ -62,7 +62,7 @@ class Networks:
             if layer == min(layers):
                 break
             # Into the memory of the gradient before: all layers but the first are as wide as what they read.
-            torch.bmm(pulled.flatten(1, 2), here.weight, out=gradient.flatten(1, 2))
+            torch.bmm(pulled.flatten(1, 2), here.weight, out=gradient.view(len(gradient), -1, self.chain.width))
             if layer % _RESCALED == 0:
                 scale = _rescaled_(gradient, scale)
         return found
@@ -89,7 +89,7 @@ class Networks:
             source.set_state(state)
         networks, samples, fan_in = hidden.shape
         width, length = self.chain.width, len(segment)
-        weights = self.memory.stack("weights", length, (networks, width, fan_in))
+        weights = self.memory.stack(f"weights of {fan_in}", length, (networks, width, fan_in))
         outputs = self.memory.stack("outputs", length, (networks, samples, width))
         inputs = self.memory.place("inputs", (networks, samples, width))
         scratch = self.memory.place("scratch", (networks, samples, width))
@@ -125,7 +125,7 @@ class Networks:
 
 
 def _rescaled_(gradient: Gradients, scale: Float[Tensor, "seeds ends"]) -> Float[Tensor, "seeds ends"]:
-    """Divides by the largest entry, and returns the logarithms of all that was divided by."""
+    """Divides by the entry that is largest in size, and returns the logarithms of all that was divided by so far."""
     smallest, largest = gradient.flatten(-2).aminmax(dim=-1)
     divisor = torch.maximum(largest, -smallest)
     divisor = torch.where(divisor > 0, divisor, 1.0)

@@ -36,13 +36,12 @@ def normals(
 
     By Box and Muller, because torch draws normals in float64 one number after another.
     """
-    cosines: Tensor | None = None
-    block = _layers_in_block(shape)
-    for memory in _uniform_blocks(sources, block * math.prod(shape), -(-layers // block)):
-        # A few networks at a time on a CPU: these numbers stay in the cache.
-        together = max(1, _CACHED // memory.shape[1]) if memory.device.type == "cpu" else len(memory)
-        if cosines is None:
-            cosines = memory.new_empty(min(together, len(memory)), memory.shape[1] // 2)
+    block, device = _layers_in_block(shape), sources[0].device
+    even = _even(block * math.prod(shape))
+    # A few networks at a time on a CPU: these numbers stay in the cache.
+    together = min(len(sources), max(1, _CACHED // even)) if device.type == "cpu" else len(sources)
+    cosines = torch.empty(together, even // 2, dtype=torch.float64, device=device)
+    for memory in _uniform_blocks(sources, even, -(-layers // block)):
         for part in memory.split(together):
             _box_muller_(part, cosines[: len(part)])
         yield from _layers_of(memory, block, shape)[:layers]
@@ -64,7 +63,7 @@ def uniforms(
 ) -> Iterator[Float[Tensor, "seeds rows columns"]]:
     """Matrices uniform on [0, 1), as `normals`."""
     block = _layers_in_block(shape)
-    for memory in _uniform_blocks(sources, block * math.prod(shape), -(-layers // block)):
+    for memory in _uniform_blocks(sources, _even(block * math.prod(shape)), -(-layers // block)):
         yield from _layers_of(memory, block, shape)[:layers]
         layers -= block
 
@@ -87,14 +86,17 @@ def drawn(
 
 def _uniform_blocks(
     sources: Sequence[torch.Generator], numbers: int, blocks: int
-) -> Iterator[Float[Tensor, "seeds even"]]:
+) -> Iterator[Float[Tensor, "seeds numbers"]]:
     """The same memory again and again, always drawn whole: so a deeper network begins as this one does."""
-    even = numbers + numbers % 2
-    memory = torch.empty(len(sources), even, dtype=torch.float64, device=sources[0].device)
+    memory = torch.empty(len(sources), numbers, dtype=torch.float64, device=sources[0].device)
     for _ in range(blocks):
         for row, source in zip(memory, sources, strict=True):
             row.uniform_(generator=source)
         yield memory
+
+
+def _even(number: int) -> int:
+    return number + number % 2
 
 
 def _layers_of(memory: Tensor, block: int, shape: tuple[int, int]) -> tuple[Tensor, ...]:

@@ -14,8 +14,8 @@ from orthoscope.chains.inputs import checked_layers, checked_starts
 from orthoscope.chains.losses import cross_entropy
 from orthoscope.chains.memory import Memory
 
-# Numbers that a group of networks keeps for the way back at most: 1.3 GB.
-_GROUP = 5 << 25
+# Numbers that all groups under way keep for the way back, if one network each does not keep more: 2.7 GB.
+_KEPT = 10 << 25
 
 
 def simulate_gradients(
@@ -32,11 +32,12 @@ def simulate_gradients(
 
     `start` is as for `simulate`; `layers` are those to record, all by default. `loss` is a function of the last
     representations `(seeds, samples, units)` that returns `(seeds,)`, or "cross_entropy": of random labels, out of
-    `classes`, behind a linear head of every network's own (`chains.losses`).
+    `classes`, behind a linear head of every network's own (`chains.losses`). What the function is given is overwritten
+    later: it must not keep it.
 
     Weights are really drawn. The way back needs all of them again: beyond a segment of 256 MB they are drawn a second
     time, segment by segment, from generators put back to where they were, so memory grows with depth by one batch a
-    segment only. On a CPU a group of networks, of 1.3 GB at most, is under way on every core.
+    segment only. On a CPU a group of networks is under way on every core; all of them keep 2.7 GB, or a segment each.
     Gradients are rescaled on the way, so that none overflows or vanishes.
     """
     wanted = checked_layers(layers, depth, first=1)
@@ -92,7 +93,7 @@ def _log_norms(
             numbers=min(SEGMENT, max(ends) * kept_numbers(chain, samples)),
             layer=width * max(width, samples),
             multiplications=max(ends) * width**2 * (samples + width),
-            most=_GROUP,
+            most=max(SEGMENT, _KEPT // torch.get_num_threads()),
             device=starts.device,
         )
     )

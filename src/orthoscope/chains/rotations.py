@@ -1,6 +1,6 @@
 r"""Haar matrices applied to a batch without being formed, from the normal numbers they are made of."""
 
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -45,7 +45,7 @@ def rotated(
     The result is in `out`, or in memory that the next call uses again.
     """
     networks, samples, rank = rows.shape
-    units = units_of(numbers, rank)
+    units = (numbers.shape[-1] + rank - 1) // 2  # as `folded_shape` has it
     reflections = _reflections(_unfolded(numbers, memory.place("triangle", (networks, rank, units))))
     turned = memory.place("turned", (networks, samples, units)) if out is None else out
     torch.mul(rows, reflections.signs.unsqueeze(-2), out=turned[..., :rank])
@@ -55,24 +55,20 @@ def rotated(
     return reflect_(turned, reflections)
 
 
-def units_of(numbers: Float[Tensor, "seeds half both"], rank: int) -> int:
-    """The units that numbers in the shape of `folded_shape` are for."""
-    return (numbers.shape[-1] + rank - 1) // 2
-
-
 def _unfolded(
     numbers: Float[Tensor, "seeds half both"], out: Float[Tensor, "seeds rank units"]
 ) -> Float[Tensor, "seeds rank units"]:
     """The triangle of all x_i: the last numbers of a row are those of one from the top, the first of one from below."""
     networks, rank, units = out.shape
-    order = _order(rank, units, numbers.shape[-1], numbers.device).expand(networks, -1)
+    order = _order(rank, units, numbers.device).expand(networks, -1)
     return torch.gather(numbers.flatten(1), 1, order, out=out.flatten(1)).view_as(out).triu_()
 
 
-@cache
-def _order(rank: int, units: int, both: int, device: torch.device) -> Integer[Tensor, "entries"]:
+@lru_cache(maxsize=2)  # each is as large as a weight
+def _order(rank: int, units: int, device: torch.device) -> Integer[Tensor, "entries"]:
     """Which number goes where, as `_unfolded` says; below the diagonal any."""
-    places = torch.arange((rank + 1) // 2 * both, device=device).view(-1, both)
+    half, both = folded_shape(rank, units)
+    places = torch.arange(half * both, device=device).view(half, both)
     above, below = places[:, -units:], places[: rank // 2, :units].flip(-2, -1)
     return torch.cat([above, below]).flatten()
 

@@ -91,7 +91,7 @@ def _followed(
             if name not in values:
                 values[name] = value.new_empty(len(seeds), len(layers), *value.shape[1:])
             values[name][:, positions[layer]] = value
-    return Recording(layers, values, hidden.clone())
+    return Recording(layers, values, hidden)
 
 
 def _trajectory(starts: Batches, chain: Chain, depth: int, seeds: list[int]) -> Iterator[Batches]:

@@ -52,12 +52,12 @@ def preactivations(
     first rows of a square one. Other weights are really drawn.
     """
     fan_in = hidden.shape[-1]
+    inputs = memory.place("inputs", (*hidden.shape[:-1], chain.width))
     if chain.init == "gaussian":
-        inputs = memory.place("inputs", (*hidden.shape[:-1], chain.width))
         return torch.bmm(frame(hidden), numbers, out=inputs).div_(math.sqrt(fan_in))
     if chain.init == "orthogonal":
         return rotated(frame(hidden), numbers, memory)[..., : chain.width]
-    return hidden @ numbers.mT
+    return torch.bmm(hidden, numbers.mT, out=inputs)
 
 
 def frame(hidden: Batches) -> Float[Tensor, "seeds samples rank"]:

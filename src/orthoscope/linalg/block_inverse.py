@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.leaf_inverse import SAFE_DISTANCE, leaf_inverse
+from orthoscope.linalg.leaf_inverse import LARGEST, SAFE_DISTANCE, is_for_leaves, leaf_inverse
 from orthoscope.linalg.products import add_product_
 
-# Larger matrices are halved until they have this size: up to it a library's inverse is at least as fast. Batched,
-# libraries are slower on small matrices. Measured on a CPU, sizes 32 to 2048.
-_LEAF = 128
+# Up to this size a library's inverse is at least as fast; larger matrices are halved until they have the size of a
+# leaf. Batched, libraries are slower on small matrices. Measured on a CPU, sizes 32 to 2048.
+_WHOLE = 128
+_LEAF = 64
 _BATCHED_LEAF = 32
 
 
@@ -26,8 +27,10 @@ def accretive_inverse(matrix: Tensor) -> Tensor:
     A transposed view is as good as a plain matrix, or better; the result is laid out by rows.
     """
     size, count = matrix.shape[-1], matrix.shape[:-2].numel()
-    leaf = _LEAF if count < 4 else _BATCHED_LEAF
-    if size <= leaf or count == 0:
+    whole, leaf = (_WHOLE, _LEAF) if count < 4 else (_BATCHED_LEAF, _BATCHED_LEAF)
+    if is_for_leaves(matrix):
+        leaf = LARGEST
+    if size <= whole or count == 0:
         return _whole(matrix)
     if not _near_identity(matrix):
         return _with_pivots(matrix)

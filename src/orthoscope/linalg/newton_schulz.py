@@ -69,8 +69,7 @@ def polynomial_orthogonalization(frame: Tensor, name: str, steps: int, dtype: to
     norm = torch.where(norm == 0, 1, norm)
     current = (frame / (norm * MARGIN if name == "polar_express" else norm)).to(dtype)
     following = torch.empty_like(current)
-    gram = current.new_empty(*current.shape[:-2], current.shape[-1], current.shape[-1])
-    polynomial = torch.empty_like(gram)
+    gram, polynomial = (current.new_empty(*current.shape[:-2], *2 * current.shape[-1:]) for _ in range(2))
     for a, b, c in polynomial_schedule(name, steps):
         hermitian_product(current.mT, current, out=gram)
         following.copy_(current)

@@ -24,7 +24,10 @@ def hermitian_product(left: Tensor, right: Tensor, out: Tensor | None = None) ->
     time for 512 to 2048 columns.
     """
     size = left.shape[-2]
-    if size < _SMALLEST or left.device.type != "cpu" or is_transformed(left) or is_transformed(right):
+    if is_transformed(left) or is_transformed(right):
+        # Torch cannot follow what is written to a place.
+        return left @ right if out is None else out.copy_(left @ right)
+    if size < _SMALLEST or left.device.type != "cpu":
         return torch.matmul(left, right, out=out)
     result = left.new_empty(*left.shape[:-1], size) if out is None else out
     count = left.shape[:-2].numel()

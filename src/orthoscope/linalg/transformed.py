@@ -10,6 +10,7 @@ def is_transformed(tensor: Tensor) -> bool:
     return (
         (tensor.requires_grad and torch.is_grad_enabled())
         or torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
         or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
         or forward_ad.unpack_dual(tensor).tangent is not None
         or tensor.is_meta

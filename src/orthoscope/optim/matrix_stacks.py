@@ -1,7 +1,6 @@
 """Updates of many parameters orthogonalised by few calls: matrices of one shape, in stacks that stay in cache."""
 
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import torch
@@ -15,9 +14,6 @@ from orthoscope.optim.sharding.ownership import orthogonalization_cost
 
 # What an accelerator is given at a time: enough to be busy, little beside the parameters of a model that fills it.
 _DEVICE_BYTES = 1 << 26
-
-
-_KIND = attrgetter("shape", "dtype", "device")
 
 
 class Stack(NamedTuple):
@@ -78,10 +74,10 @@ def _assembled(update: Tensor, view: MatrixView, pieces: Sequence[Tensor]) -> Te
 def _stacks(updates: Sequence[Tensor], views: Sequence[MatrixView]) -> Iterator[Stack]:
     """All matrices, those of one shape, type and device together as far as the cache allows."""
     # What is done for every parameter is as little as can be: two hundred small matrices take longer to look at than
-    # to orthogonalise. A view is the same object wherever it is the same view.
-    kinds: dict[tuple[object, int], list[int]] = {}
-    for index, kind in enumerate(zip(map(_KIND, updates), map(id, views), strict=True)):
-        kinds.setdefault(kind, []).append(index)
+    # to orthogonalise.
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for index, (update, view) in enumerate(zip(updates, views, strict=True)):
+        kinds.setdefault((update.shape, update.dtype, update.device, id(view)), []).append(index)
     alike: dict[tuple[object, ...], Stack] = {}
     for indices in kinds.values():
         first, view = updates[indices[0]], views[indices[0]]
