@@ -3,6 +3,7 @@ r"""What a random network does, layer by layer: weights, normalisation, activati
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import torch
@@ -53,11 +54,11 @@ class Chain:
         if not callable(self.gain):
             _check_gain(self.gain)
 
-    @property
+    @cached_property
     def normalisation(self) -> Normalisation | None:
         return normalisation(self.norm)
 
-    @property
+    @cached_property
     def function(self) -> Pointwise | None:
         """The activation, None for the identity."""
         if isinstance(self.activation, str):

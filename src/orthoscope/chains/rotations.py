@@ -48,8 +48,12 @@ def rotated(
     units = (numbers.shape[-1] + rank - 1) // 2  # as `folded_shape` has it
     reflections = _reflections(_unfolded(numbers, memory.place("triangle", (networks, rank, units))))
     turned = memory.place("turned", (networks, samples, units)) if out is None else out
-    torch.mul(rows, reflections.signs.unsqueeze(-2), out=turned[..., :rank])
-    turned[..., rank:] = 0
+    signs = reflections.signs.unsqueeze(-2)
+    if units == rank:
+        torch.mul(rows, signs, out=turned)
+    else:
+        torch.mul(rows, signs, out=turned[..., :rank])
+        turned[..., rank:] = 0
     # LAPACK takes the matrices of a stack one by one, which only a CPU likes; there it is the faster of the two.
     reflect_ = reflect_one_by_one_ if rows.device.type == "cpu" else reflect_at_once_
     return reflect_(turned, reflections)
@@ -60,17 +64,18 @@ def _unfolded(
 ) -> Float[Tensor, "seeds rank units"]:
     """The triangle of all x_i: the last numbers of a row are those of one from the top, the first of one from below."""
     networks, rank, units = out.shape
-    order = _order(rank, units, numbers.device).expand(networks, -1)
-    return torch.gather(numbers.flatten(1), 1, order, out=out.flatten(1)).view_as(out).triu_()
+    order = _order(networks, rank, units, numbers.device)
+    torch.gather(numbers.flatten(1), 1, order, out=out.view(networks, -1))
+    return out.triu_()
 
 
 @lru_cache(maxsize=2)  # each is as large as a weight
-def _order(rank: int, units: int, device: torch.device) -> Integer[Tensor, "entries"]:
+def _order(networks: int, rank: int, units: int, device: torch.device) -> Integer[Tensor, "networks entries"]:
     """Which number goes where, as `_unfolded` says; below the diagonal any."""
     half, both = folded_shape(rank, units)
     places = torch.arange(half * both, device=device).view(half, both)
     above, below = places[:, -units:], places[: rank // 2, :units].flip(-2, -1)
-    return torch.cat([above, below]).flatten()
+    return torch.cat([above, below]).flatten().expand(networks, -1)
 
 
 def _reflections(vectors: Float[Tensor, "seeds rank units"]) -> Reflections:
