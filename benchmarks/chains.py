@@ -1,6 +1,6 @@
 """Many random networks at once, beside loops over networks and layers. Writes the page and the numbers behind it.
 
-`make bench-chains` takes about three minutes on two cores, which should have nothing else to do.
+`make bench-chains` takes about five minutes on two cores, which should have nothing else to do.
 """
 
 from dataclasses import asdict
@@ -8,12 +8,16 @@ from dataclasses import asdict
 import chains_figures
 import chains_growth
 from chains_page import page
+from processes import in_processes
 from record import record
+from tables import Numbers
 
 
-def figures() -> list[dict[str, object]]:
-    rows = [*chains_figures.figure_2(), *chains_figures.figure_6(), *chains_figures.gradients()]
-    return [asdict(row) for row in rows]
+PROCESSES = 3
+
+
+def figures() -> list[Numbers]:
+    return [asdict(row) for row in chains_figures.figure_2()] + in_processes("chains_figures", PROCESSES)
 
 
 def main() -> None:

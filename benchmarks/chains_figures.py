@@ -43,6 +43,11 @@ class Row:
 Method = tuple[int, Callable[[], Tensor]]
 
 
+def table() -> list[Row]:
+    """Those of the figures whose promises are near what is seen."""
+    return [*figure_6(), *gradients()]
+
+
 def figure_2(widths: tuple[int, ...] = (16, 32, 64, 128, 256, 512), depth: int = 500, runs: int = 20) -> list[Row]:
     """Orthogonality gap of 4 samples at every layer; found: mean log V of the deeper four fifths."""
     rows, few, more = [], range(max(1, runs // 20)), range(max(1, runs // 4))

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from chains_growth import exponent
-from tables import PROMISE_COLUMNS, Numbers, Table, about, grouped, markdown, promise
+from tables import PROMISE_COLUMNS, Numbers, Table, about, grouped, markdown, merged, promise
 
 FIGURE_2, FIGURE_6_1, FIGURE_6_3 = (
     "daneshmand2021, Figures 2a and 2b",
@@ -28,7 +28,8 @@ def page(numbers: Numbers) -> str:
     parts = [
         "# Random networks at once, beside loops",
         "Written by `make bench-chains`; do not edit. Float64, candidates in turns of about\n"
-        "20 ms in one process, medians of calls.\n"
+        "20 ms in one process, medians of calls; Figures 6.1 and 6.3 in three processes, one after another, whose\n"
+        "ratios are in brackets: the median counts.\n"
         "The loops are `benchmarks/chains_loops.py`: one network after another, one layer after another. Where only\n"
         "some of the runs were timed, as *timed* says, the time is scaled up to all. *Peak* is memory above what was\n"
         "there before the first call; *found* is a mean over the timed runs, ± its standard error, on which all\n"
@@ -59,20 +60,24 @@ def promises(numbers: Numbers) -> Table:
 
 
 def totals(rows: list[Numbers]) -> list[Numbers]:
-    """Milliseconds of every method, all cases together."""
-    sums: dict[str, float] = defaultdict(float)
+    """Milliseconds of every method in every process, all cases together."""
+    sums: dict[tuple[str, int], float] = defaultdict(float)
     for row in rows:
-        sums[row["method"]] += row["milliseconds"]
-    return [{"method": method, "milliseconds": milliseconds} for method, milliseconds in sums.items()]
+        sums[row["method"], row.get("process", 0)] += row["milliseconds"]
+    return [
+        {"method": method, "process": process, "milliseconds": milliseconds}
+        for (method, process), milliseconds in sums.items()
+    ]
 
 
 def whole(rows: list[Numbers]) -> Table:
-    found = totals(rows)
+    found = merged(totals(rows), "method")
     lines = [[row["method"], f"{row['milliseconds'] / 1e3:.3g}", _beside(row, found)] for row in found]
     return [["method", "s, all cases", "times ours"], *lines]
 
 
 def costs(rows: list[Numbers]) -> Table:
+    rows = merged(rows, "method")
     lines = [
         [
             row["method"],

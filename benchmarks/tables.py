@@ -29,7 +29,8 @@ def merged(rows: Sequence[Numbers], *by: str) -> list[Numbers]:
     lines = []
     for kind in kinds:
         found = [row for row in rows if tuple(row[field] for field in by) == kind]
-        timed = {field: median(row[field] for row in found) for field in ("milliseconds", "products")}
+        fields = [field for field in ("milliseconds", "products") if field in found[0]]
+        timed = {field: median(row[field] for row in found) for field in fields}
         worst = {field: largest(row.get(field) for row in found) for field in ("peak_mebibytes", "error")}
         lines.append({**found[0], **timed, **worst})
     return lines
