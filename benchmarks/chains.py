@@ -12,7 +12,6 @@ from processes import in_processes
 from record import record
 from tables import Numbers
 
-
 PROCESSES = 3
 
 
