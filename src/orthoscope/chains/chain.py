@@ -87,18 +87,16 @@ class Chain:
         gain = self.gain_of(layer)
         return torch.full_like(inputs, gain) if self.function is None else gain * slope_of(self.function)(gain * inputs)
 
-    def output(
-        self, preactivations: Hidden, layer: int, out: Hidden | None = None, scratch: Hidden | None = None
-    ) -> Hidden:
-        r"""$h_\ell$ from $W_\ell h_{\ell-1}$, in `out`, computed in `scratch`: memory of its shape."""
+    def output_(self, preactivations: Hidden, layer: int, scratch: Hidden | None = None) -> Hidden:
+        r"""$h_\ell$ in place of $W_\ell h_{\ell-1}$; `scratch` is memory of its shape, to compute in."""
         norm = self.normalisation
         if norm is None:
             result = self.activated(preactivations, layer)
         elif self.norm_first:
-            result = self.activated(norm(preactivations, out, scratch)[0], layer)
+            result = self.activated(norm(preactivations, preactivations, scratch)[0], layer)
         else:
-            result = norm(self.activated(preactivations, layer), out, scratch)[0]
-        return result if out is None or result is out else out.copy_(result)
+            result = norm(self.activated(preactivations, layer), preactivations, scratch)[0]
+        return result if result is preactivations else preactivations.copy_(result)
 
 
 def _check_gain(gain: int | float) -> None:

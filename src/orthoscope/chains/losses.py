@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from orthoscope.chains.draws import generators
+from orthoscope.chains.sources import sources
 from orthoscope.chains.weights import Batches
 
-# Heads and labels come from generators of their own: the weights do not depend on the loss.
+# Heads and labels come from sources of their own: the weights do not depend on the loss.
 _HEADS = 1 << 31
 
 
@@ -22,9 +22,10 @@ def cross_entropy(seeds: Sequence[int], starts: Batches, width: int, classes: in
         raise ValueError(f"classes is {classes}: cross-entropy needs at least 2")
     samples = starts.shape[-2]
     heads, labels = [], []
-    for source in generators(seeds, starts.device, _HEADS):
-        heads.append(torch.randn(classes, width, generator=source, dtype=torch.float64, device=starts.device))
-        labels.append(torch.randint(classes, (samples, 1), generator=source, device=starts.device))
+    for source in sources(seeds, starts.device, _HEADS):
+        own = source.generator
+        heads.append(torch.randn(classes, width, generator=own, dtype=torch.float64, device=starts.device))
+        labels.append(torch.randint(classes, (samples, 1), generator=own, device=starts.device))
     head, label = torch.stack(heads) / math.sqrt(width), torch.stack(labels)
 
     def loss(hidden: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.chains.chain import Chain
-from orthoscope.chains.draws import generators
 from orthoscope.chains.graded import graded_log_singular_values
 from orthoscope.chains.inputs import checked_layers, checked_starts
+from orthoscope.chains.sources import sources
 from orthoscope.chains.triangles import Triangles, triangles
 
 # Condition number from which samples count as dependent.
@@ -59,7 +59,7 @@ def vanilla_products(
     _check_rank(chain, frame.shape[-1])
     if not bool((torch.linalg.cond(triangle) < _DEPENDENT).all()):
         raise ValueError("samples of start are linearly dependent: their product has a singular value 0 from the start")
-    factors = triangles(chain, generators(seeds, starts.device), frame, depth)
+    factors = triangles(chain, sources(seeds, starts.device), frame, depth)
     recorded = set(wanted)
     kept = {layer: graded for layer, graded in enumerate(_graded_rows(triangle, factors, chain)) if layer in recorded}
     rows = torch.stack([kept[layer][0] for layer in wanted], dim=1)
@@ -106,7 +106,7 @@ def lyapunov(
     identity = torch.eye(chain.width, rank, dtype=torch.float64, device=device)
     frame = checked_starts(identity, seeds)
     total = torch.zeros(len(seeds), rank, dtype=torch.float64, device=frame.device)
-    for layer, factor in enumerate(triangles(chain, generators(seeds, frame.device), frame, depth), start=1):
+    for layer, factor in enumerate(triangles(chain, sources(seeds, frame.device), frame, depth), start=1):
         total += factor.diagonal(dim1=-2, dim2=-1).abs().log() + math.log(abs(chain.gain_of(layer)))
     return total / depth
 

@@ -1,5 +1,6 @@
 r"""Haar matrices applied to a batch without being formed, from the normal numbers they are made of."""
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -7,46 +8,64 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
+from orthoscope.chains.draws import normal_blocks
 from orthoscope.chains.memory import Memory
+from orthoscope.chains.sources import Source
+
+# Numbers of the layers whose reflections are made at a time, if one layer has not more: they stay in a core's cache.
+_CACHED = 1 << 16
 
 
 class Reflections(NamedTuple):
-    r"""$H_i = I - \tau_i v_iv_i^\top$ with $v_{ii} = 1$, and the signs of the columns of their product.
+    r"""$H_i = I - \tau_i v_iv_i^\top$ with $v_{ii} = 1$, and signs $s_i$ of the columns of their product.
 
     The diagonal of the `vectors` is left to `reflect_at_once_`: LAPACK does not read it.
     """
 
-    vectors: Float[Tensor, "seeds rank units"]
-    weights: Float[Tensor, "seeds rank"]
-    signs: Float[Tensor, "seeds rank"]
+    vectors: Float[Tensor, "*batch rank units"]
+    weights: Float[Tensor, "*batch rank"]
+    signs: Float[Tensor, "*batch rank"]
 
 
 def folded_shape(rank: int, units: int) -> tuple[int, int]:
-    """The normals that `rotated` needs for `(units, rank)`: reflection i has units - i of them, and two share a row."""
+    """The normals that make `(units, rank)`: reflection i has units - i of them, and two share a row."""
     return (rank + 1) // 2, 2 * units - rank + 1
 
 
-def rotated(
-    rows: Float[Tensor, "seeds samples rank"],
-    numbers: Float[Tensor, "seeds half both"],
-    memory: Memory,
-    out: Float[Tensor, "seeds samples units"] | None = None,
-) -> Float[Tensor, "seeds samples units"]:
-    r"""$XQ^\top$ for $Q$ uniform among the matrices `(units, rank)` with orthonormal columns.
+def haar_reflections(
+    sources: Sequence[Source], rank: int, units: int, layers: int, memory: Memory
+) -> Iterator[Reflections]:
+    r"""Of matrices $Q$ uniform among those `(units, rank)` with orthonormal columns, one layer after another.
 
     Column $i$ of a Gaussian matrix, of which the first $i-1$ reflections of its QR factorisation have left the last
     entries $x_i$ as normal as before, is reflected on $-s_i\|x_i\|e_i$, $s_i = \operatorname{sign} x_{ii}$, by
     $v_i = x_i + s_i\|x_i\|e_i$. So (Stewart, 1980), with $x_i$ drawn afresh and $E$ the first columns of the identity,
 
-    $$ Q = H_1\cdots H_r\,E\operatorname{diag}(-s), \qquad (XQ^\top)^\top = H_1\cdots H_r B, \quad
-       B = E\operatorname{diag}(-s)X^\top, $$
+    $$ Q = H_1\cdots H_r\,E\operatorname{diag}(s), \qquad (XQ^\top)^\top = H_1\cdots H_r B, \quad
+       B = E\operatorname{diag}(s)X^\top, $$
 
-    as accurate as QR for every draw. `numbers` are as many as the $x_i$ have entries, in the shape of `folded_shape`.
-    The result is in `out`, or in memory that the next call uses again.
+    as accurate as QR for every draw, whose own first factor is $-Q$. The $x_i$ of narrow layers are drawn and made
+    reflections of many at a time: each operation has its price, and threads that simulate side by side wait for each
+    other between any two. A layer is valid until the next is asked for.
     """
+    networks = len(sources)
+    together = max(1, min(layers, _CACHED // (networks * rank * units)))
+    place = memory.place("triangles", (together, networks, rank, units))
+    for block in normal_blocks(sources, folded_shape(rank, units), layers):
+        for numbers in block.transpose(0, 1).split(together):
+            prepared = _reflections(_unfolded(numbers, place[: len(numbers)]))
+            yield from map(Reflections, *prepared)
+
+
+def rotated(
+    rows: Float[Tensor, "seeds samples rank"],
+    reflections: Reflections,
+    memory: Memory,
+    out: Float[Tensor, "seeds samples units"] | None = None,
+) -> Float[Tensor, "seeds samples units"]:
+    r"""$XQ^\top$ for $Q = H_1\cdots H_rE\operatorname{diag}(s)$, in `out` or in memory of the next call too."""
     networks, samples, rank = rows.shape
-    units = (numbers.shape[-1] + rank - 1) // 2  # as `folded_shape` has it
-    reflections = _reflections(_unfolded(numbers, memory.place("triangle", (networks, rank, units))))
+    units = reflections.vectors.shape[-1]
     turned = memory.place("turned", (networks, samples, units)) if out is None else out
     signs = reflections.signs.unsqueeze(-2)
     if units == rank:
@@ -60,38 +79,39 @@ def rotated(
 
 
 def _unfolded(
-    numbers: Float[Tensor, "seeds half both"], out: Float[Tensor, "seeds rank units"]
-) -> Float[Tensor, "seeds rank units"]:
+    numbers: Float[Tensor, "layers seeds half both"], out: Float[Tensor, "layers seeds rank units"]
+) -> Float[Tensor, "layers seeds rank units"]:
     """The triangle of all x_i: the last numbers of a row are those of one from the top, the first of one from below."""
-    networks, rank, units = out.shape
-    order = _order(networks, rank, units, numbers.device)
-    torch.gather(numbers.flatten(1), 1, order, out=out.view(networks, -1))
+    order = _order(*out.shape[-2:], numbers.device).expand(*out.shape[:2], -1)
+    torch.gather(numbers.flatten(2), 2, order, out=out.flatten(2))
     return out.triu_()
 
 
 @lru_cache(maxsize=2)  # each is as large as a weight
-def _order(networks: int, rank: int, units: int, device: torch.device) -> Integer[Tensor, "networks entries"]:
+def _order(rank: int, units: int, device: torch.device) -> Integer[Tensor, " entries"]:
     """Which number goes where, as `_unfolded` says; below the diagonal any."""
     half, both = folded_shape(rank, units)
     places = torch.arange(half * both, device=device).view(half, both)
     above, below = places[:, -units:], places[: rank // 2, :units].flip(-2, -1)
-    return torch.cat([above, below]).flatten().expand(networks, -1)
+    return torch.cat([above, below]).flatten()
 
 
-def _reflections(vectors: Float[Tensor, "seeds rank units"]) -> Reflections:
+def _reflections(vectors: Float[Tensor, "*batch rank units"]) -> Reflections:
     """From the upper triangle of the $x_i$, which is overwritten."""
-    # As few operations as can be: threads that simulate side by side wait for each other between any two.
-    diagonal, norms = vectors.diagonal(dim1=-2, dim2=-1), torch.linalg.vector_norm(vectors, dim=-1)
-    heads = torch.copysign(norms, diagonal).add_(diagonal)  # v_ii before all are divided by it
+    diagonal = vectors.diagonal(dim1=-2, dim2=-1)
+    signed = torch.linalg.vector_norm(vectors, dim=-1).copysign_(diagonal)
+    heads = signed + diagonal  # v_ii before all are divided by it
     # τ = 2v_ii²/|v|², and |v|² = 2|x||v_ii|.
-    return Reflections(vectors.div_(heads.unsqueeze(-1)), heads.abs().div_(norms), heads.sign().neg_())
+    return Reflections(vectors.div_(heads.unsqueeze(-1)), heads.div_(signed), signed.sign_())
 
 
 def reflect_one_by_one_(
     rows: Float[Tensor, "seeds samples units"], reflections: Reflections
 ) -> Float[Tensor, "seeds samples units"]:
     r"""$(H_1\cdots H_r B)^\top$ for $B$ the transposed rows, in blocks of reflections, by LAPACK."""
-    return torch.ormqr(reflections.vectors.mT, reflections.weights, rows.mT, out=rows.mT).mT
+    columns = rows.mT
+    torch.ormqr(reflections.vectors.mT, reflections.weights, columns, out=columns)
+    return rows
 
 
 def reflect_at_once_(

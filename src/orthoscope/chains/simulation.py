@@ -9,11 +9,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.chains.chain import Chain
-from orthoscope.chains.draws import BLOCK, generators
+from orthoscope.chains.draws import BLOCK
 from orthoscope.chains.groups import over_groups
 from orthoscope.chains.inputs import checked_layers, checked_starts
 from orthoscope.chains.memory import Memory
-from orthoscope.chains.weights import Batches, numbers_in_law, preactivations, shape_in_law
+from orthoscope.chains.sources import sources
+from orthoscope.chains.weights import Batches, layers_in_law, preactivations, shape_in_law
 
 Metric: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -97,7 +98,7 @@ def _followed(
 def _trajectory(starts: Batches, chain: Chain, depth: int, seeds: list[int]) -> Iterator[Batches]:
     """The representations of all layers, from the start on, each valid until the second after it is asked for."""
     yield starts
-    hidden, sources, memory = starts, generators(seeds, starts.device), Memory(starts.device)
+    hidden, own, memory = starts, sources(seeds, starts.device), Memory(starts.device)
     shape = (*starts.shape[:-1], chain.width)
     pages, scratch = memory.stack("hidden", 2, shape), memory.place("scratch", shape)
     samples, fan_in = starts.shape[-2:]
@@ -105,7 +106,7 @@ def _trajectory(starts: Batches, chain: Chain, depth: int, seeds: list[int]) -> 
     alone = 1 if fan_in != chain.width and depth else 0
     layer = 0
     for inputs, count in ((fan_in, alone), (chain.width, depth - alone)):
-        for numbers in numbers_in_law(chain, sources, samples, inputs, count, memory):
+        for drawn in layers_in_law(chain, own, samples, inputs, count, memory):
             layer += 1
-            hidden = chain.output(preactivations(chain, hidden, numbers, memory), layer, pages[layer % 2], scratch)
+            hidden = chain.output_(preactivations(chain, hidden, drawn, pages[layer % 2], memory), layer, scratch)
             yield hidden

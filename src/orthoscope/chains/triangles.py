@@ -9,15 +9,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.chains.chain import Chain
-from orthoscope.chains.draws import normals
+from orthoscope.chains.draws import layer_by_layer, normal_blocks
 from orthoscope.chains.memory import Memory
+from orthoscope.chains.sources import Source
 from orthoscope.chains.weights import drawn_weights
 
 Triangles = Float[Tensor, "seeds rank rank"]
 
 
 def triangles(
-    chain: Chain, sources: Sequence[torch.Generator], frame: Float[Tensor, "seeds fan_in rank"], layers: int
+    chain: Chain, sources: Sequence[Source], frame: Float[Tensor, "seeds fan_in rank"], layers: int
 ) -> Iterator[Triangles]:
     r"""$R_1, R_2, \dots$ of $W_\ell Q_{\ell-1} = Q_\ell R_\ell$, $Q_0$ the `frame`: gains are left out.
 
@@ -29,7 +30,7 @@ def triangles(
     alone = 1 if fan_in != chain.width and layers else 0
     for inputs, count in ((fan_in, alone), (chain.width, layers - alone)):
         if chain.init == "gaussian":
-            for numbers in normals(sources, (rank, chain.width), count):
+            for numbers in layer_by_layer(normal_blocks(sources, (rank, chain.width), count)):
                 lengths = torch.linalg.vector_norm(numbers.triu(), dim=-1)
                 yield (numbers[..., :rank].tril(-1).mT + torch.diag_embed(lengths)) / math.sqrt(inputs)
         else:

@@ -9,40 +9,50 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.chains.chain import Chain
-from orthoscope.chains.draws import drawn, normals, uniforms
+from orthoscope.chains.draws import drawn, layer_by_layer, normal_blocks, uniform_blocks
 from orthoscope.chains.memory import Memory
-from orthoscope.chains.rotations import folded_shape, rotated
+from orthoscope.chains.rotations import Reflections, folded_shape, haar_reflections, rotated
+from orthoscope.chains.sources import Source
 from orthoscope.linalg import sample_frame
 
 Batches = Float[Tensor, "seeds samples units"]
 Weights = Float[Tensor, "seeds out fan_in"]
 
 
-def numbers_in_law(
-    chain: Chain, sources: Sequence[torch.Generator], samples: int, fan_in: int, layers: int, memory: Memory
-) -> Iterator[Float[Tensor, "seeds rows columns"]]:
-    """The random numbers that `preactivations` needs for one layer after another."""
-    shape = shape_in_law(chain, samples, fan_in)
-    if isinstance(chain.init, str) and chain.init != "uniform":
-        return normals(sources, shape, layers)
+def layers_in_law(
+    chain: Chain, sources: Sequence[Source], samples: int, fan_in: int, layers: int, memory: Memory
+) -> Iterator[Float[Tensor, "seeds rows columns"] | Reflections]:
+    """What `preactivations` needs of one random layer after another."""
+    if chain.init == "gaussian":
+        return layer_by_layer(normal_blocks(sources, shape_in_law(chain, samples, fan_in), layers))
+    if chain.init == "orthogonal":
+        return haar_reflections(sources, *_frame_in_law(chain, samples, fan_in), layers, memory)
     place = memory.place("weight", (len(sources), chain.width, fan_in))
     return drawn_weights(chain, sources, fan_in, layers, repeat(place), memory)
 
 
 def shape_in_law(chain: Chain, samples: int, fan_in: int) -> tuple[int, int]:
     """How many random numbers a layer takes."""
-    rank = min(samples, fan_in)
     if chain.init == "gaussian":
-        return rank, chain.width
+        return min(samples, fan_in), chain.width
     if chain.init == "orthogonal":
-        return folded_shape(rank, max(chain.width, fan_in))
+        return folded_shape(*_frame_in_law(chain, samples, fan_in))
     return chain.width, fan_in
 
 
+def _frame_in_law(chain: Chain, samples: int, fan_in: int) -> tuple[int, int]:
+    """Columns and rows of the orthonormal ones that stand for a Haar weight, as `preactivations` says."""
+    return min(samples, fan_in), max(chain.width, fan_in)
+
+
 def preactivations(
-    chain: Chain, hidden: Batches, numbers: Float[Tensor, "seeds rows columns"], memory: Memory
+    chain: Chain,
+    hidden: Batches,
+    layer: Float[Tensor, "seeds rows columns"] | Reflections,
+    out: Float[Tensor, "seeds samples out"],
+    memory: Memory,
 ) -> Float[Tensor, "seeds samples out"]:
-    r"""$HW^\top$ for a batch $H = FU$, $UU^\top = I$, in law; in memory that the next call uses again.
+    r"""$HW^\top$ for a batch $H = FU$, $UU^\top = I$, in law; in `out`, or in memory that the next call uses again.
 
     $$ HW^\top \sim F G/\sqrt{\text{fan\_in}} \ \text{(Gaussian $W$, $G$ standard normal)}, \qquad
        HW^\top \sim F Q^\top \ \text{($W$ and $Q$ Haar)} $$
@@ -52,12 +62,12 @@ def preactivations(
     first rows of a square one. Other weights are really drawn.
     """
     fan_in = hidden.shape[-1]
-    inputs = memory.place("inputs", (*hidden.shape[:-1], chain.width))
+    if isinstance(layer, Reflections):
+        wide = fan_in > chain.width
+        return rotated(frame(hidden), layer, memory, None if wide else out)[..., : chain.width]
     if chain.init == "gaussian":
-        return torch.bmm(frame(hidden), numbers, out=inputs).div_(math.sqrt(fan_in))
-    if chain.init == "orthogonal":
-        return rotated(frame(hidden), numbers, memory)[..., : chain.width]
-    return torch.bmm(hidden, numbers.mT, out=inputs)
+        return torch.bmm(frame(hidden), layer, out=out).div_(math.sqrt(fan_in))
+    return torch.bmm(hidden, layer.mT, out=out)
 
 
 def frame(hidden: Batches) -> Float[Tensor, "seeds samples rank"]:
@@ -75,7 +85,7 @@ def frame(hidden: Batches) -> Float[Tensor, "seeds samples rank"]:
 
 def drawn_weights(
     chain: Chain,
-    sources: Sequence[torch.Generator],
+    sources: Sequence[Source],
     fan_in: int,
     layers: int,
     places: Iterable[Weights],
@@ -87,18 +97,19 @@ def drawn_weights(
         for weight, place in zip(drawn(chain.init, sources, (out, fan_in), layers), places, strict=False):
             yield place.copy_(weight)
     elif chain.init == "uniform":
-        for numbers, place in zip(uniforms(sources, (out, fan_in), layers), places, strict=False):
+        for numbers, place in zip(layer_by_layer(uniform_blocks(sources, (out, fan_in), layers)), places, strict=False):
             yield torch.sub(numbers, 0.5, out=place).mul_(math.sqrt(12 / fan_in))
     elif chain.init == "gaussian":
-        for numbers, place in zip(normals(sources, (out, fan_in), layers), places, strict=False):
+        for numbers, place in zip(layer_by_layer(normal_blocks(sources, (out, fan_in), layers)), places, strict=False):
             yield torch.div(numbers, math.sqrt(fan_in), out=place)
     else:
-        identity = torch.eye(fan_in, dtype=torch.float64, device=sources[0].device).expand(len(sources), -1, -1)
-        shape = folded_shape(fan_in, max(out, fan_in))
-        for numbers, place in zip(normals(sources, shape, layers), places, strict=False):
+        device = sources[0].generator.device
+        identity = torch.eye(fan_in, dtype=torch.float64, device=device).expand(len(sources), -1, -1)
+        reflections = haar_reflections(sources, fan_in, max(out, fan_in), layers, memory)
+        for reflected, place in zip(reflections, places, strict=False):
             # What is rotated are the columns of the weight.
             columns = place.view(len(sources), fan_in, out)
             if out >= fan_in:
-                yield rotated(identity, numbers, memory, columns).mT
+                yield rotated(identity, reflected, memory, columns).mT
             else:
-                yield columns.copy_(rotated(identity, numbers, memory)[..., :out]).mT
+                yield columns.copy_(rotated(identity, reflected, memory)[..., :out]).mT
