@@ -7,7 +7,8 @@ from torch import Tensor
 from orthoscope.linalg.gram_series import corrected, gram_excess
 from orthoscope.linalg.nearest_frame import nearest_frame
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
-from orthoscope.linalg.products import add_product_, plus_adjoint, skew_part
+from orthoscope.linalg.products import add_product_, plus_adjoint, skew_part, sum_with_product
+from orthoscope.manifolds import Stiefel
 
 DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 
@@ -84,6 +85,28 @@ def test_products_are_added_in_place(shape: tuple[int, ...], transposed: bool) -
     result = add_product_(place, left, right, alpha=2.0, beta=0.5)
     torch.testing.assert_close(place, expected)
     assert result.data_ptr() == place.data_ptr()
+    other = torch.full_like(place, torch.nan)
+    assert sum_with_product(target, left, right, other, alpha=2.0, beta=0.5).data_ptr() == other.data_ptr()
+    torch.testing.assert_close(other, expected)
+    torch.testing.assert_close(sum_with_product(target, left, right, alpha=2.0, beta=0.5), expected)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, where forward mode is loaded
+@pytest.mark.parametrize("shape", [(9, 4), (2, 9, 4)], ids=str)
+@pytest.mark.parametrize("length", [1e-3, 0.3])
+def test_a_short_and_a_long_way_back_have_the_derivatives_of_the_polar_factor(
+    length: float, shape: tuple[int, ...]
+) -> None:
+    moved, direction = tangent_step(polar_factor(gaussian(*shape)), length), gaussian(*shape, seed=3)
+    expected, tangent = torch.func.jvp(polar_factor, (moved,), (direction,))
+    for found in (nearest_frame, lambda x: Stiefel().retract(moved.detach(), x - moved.detach())):
+        frame, derivative = torch.func.jvp(found, (moved,), (direction,))
+        torch.testing.assert_close(frame, expected)
+        torch.testing.assert_close(derivative, tangent, rtol=1e-4, atol=1e-4)
+    tracked = moved.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad((nearest_frame(tracked) * direction).sum(), tracked)
+    (of_polar,) = torch.autograd.grad((polar_factor(tracked) * direction).sum(), tracked)
+    torch.testing.assert_close(gradient, of_polar, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from orthoscope.linalg.newton_schulz import polynomial_schedule
 from orthoscope.linalg.orthogonalize import METHODS, chosen_method, orthogonalize, orthogonalized_values
@@ -244,3 +245,31 @@ def test_what_half_precision_would_make_explode_is_refused_in_it() -> None:
     for method in ("keller", "polar_express", "cubic"):
         values = torch.linalg.svdvals(orthogonalize(matrix, method, dtype=torch.bfloat16))
         assert float(values.max()) < 1.3
+
+
+@pytest.mark.parametrize("method", [*METHODS, "auto"])
+@pytest.mark.parametrize("shape", [(300, 260), (260, 300), (3, 40, 20), (20, 40)], ids=str)
+def test_the_result_is_laid_out_by_rows(method: str, shape: tuple[int, ...]) -> None:
+    rows = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    for matrix in (rows, rows.mT.contiguous().mT):
+        assert orthogonalize(matrix, method).is_contiguous()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 12, 8), (2, 40, 80, 80)], ids=["one part", "several parts"])
+def test_a_batch_of_vmap_is_a_batch(shape: tuple[int, ...]) -> None:
+    batch = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    result = torch.vmap(lambda stack: orthogonalize(stack, "keller"))(batch)
+    torch.testing.assert_close(result, orthogonalize(batch, "keller"), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, where forward mode is loaded
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "exact"])
+def test_it_can_be_traced_and_called_within_a_derivative(method: str) -> None:
+    """Which it has none of: as a value it must come out all the same."""
+    matrix = torch.randn(12, 8, generator=torch.Generator().manual_seed(0))
+    expected = orthogonalize(matrix, method)
+    value, _ = torch.func.jvp(lambda x: orthogonalize(x, method), (matrix,), (torch.ones_like(matrix),))
+    torch.testing.assert_close(value, expected, rtol=1e-4, atol=1e-4)
+    for mode in ("real", "fake"):
+        traced = make_fx(lambda x: orthogonalize(x, method), tracing_mode=mode)(matrix)
+        torch.testing.assert_close(traced(matrix), expected, rtol=1e-4, atol=1e-4)

@@ -50,7 +50,7 @@ def test_double_precision_is_exact_where_singular_vectors_are_not(shape: tuple[i
         assert (from_singular_vectors(matrix) - expected).abs().max() > 1e-12, "the test must see the difference"
 
 
-@pytest.mark.parametrize("condition", [1e1, 1e4, 1.8e4, 1e8])
+@pytest.mark.parametrize("condition", [1e1, 1e4, 3e4, 4e4, 1e8])
 @pytest.mark.parametrize("shape", [(256, 256), (300, 260), (260, 300), (513, 512)], ids=str)
 def test_single_precision_is_exact_to_1e_6_without_a_decomposition(shape: tuple[int, int], condition: float) -> None:
     """Held against the double precision that forty digits confirm above."""
@@ -62,7 +62,7 @@ def test_single_precision_is_exact_to_1e_6_without_a_decomposition(shape: tuple[
     assert result.is_contiguous()
     frame = matrix if shape[0] >= shape[1] else matrix.mT
     found = {"zolotarev": zolotarev_polar_factor(frame), "newton": newton_polar_factor(frame), "chosen": result}
-    assert (found["zolotarev"] is not None) == (condition < 2e4)
+    assert (found["zolotarev"] is not None) == (condition < 3.5e4)
     assert found["newton"] is not None
     for factor in found.values():
         if factor is not None:
@@ -187,3 +187,32 @@ def test_singular_vectors_whose_roundings_add_up_cost_newton_one_digit() -> None
         assert by_newton is not None
         assert (by_newton - expected).abs().max() < 1e-5
         assert (polar_factor(matrix) - expected).abs().max() < 1e-6
+
+
+def test_a_thousand_rows_on_two_cores_are_exact() -> None:
+    """Where products are made by one core a part."""
+    matrix = conditioned(1100, 1024, 1e4).float()
+    expected = from_singular_vectors(matrix.double())
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        result = polar_factor(matrix)
+    finally:
+        torch.set_num_threads(threads)
+    assert (result - expected).norm() / expected.norm() < 1e-6
+    assert (result - expected).abs().max() < 1e-6
+
+
+def test_inference_mode_holds_in_every_thread() -> None:
+    matrix = conditioned(1024, 1024, 100).float()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for size in (300, 512, 1024):
+            part = matrix[:, :size].contiguous()
+            with torch.inference_mode():
+                result = polar_factor(part)
+            assert result.is_inference()
+            torch.testing.assert_close(result, polar_factor(part), rtol=0, atol=1e-6)
+    finally:
+        torch.set_num_threads(threads)

@@ -1,9 +1,8 @@
 """How far a frame is from orthonormal, and the series that takes it there."""
 
-import torch
 from torch import Tensor
 
-from orthoscope.linalg.products import add_product_
+from orthoscope.linalg.products import add_product_, sum_with_product
 from orthoscope.linalg.symmetric import hermitian_product
 
 
@@ -15,19 +14,24 @@ def gram_excess(frame: Tensor) -> Tensor:
 
 
 def corrected(frame: Tensor, excess: Tensor, degree: int, out: Tensor | None = None) -> Tensor:
-    r"""$Y(I - \tfrac12E + \tfrac38E^2 - \tfrac5{16}E^3 + \tfrac{35}{128}E^4)$, cut at degree 1, 2 or 4.
+    r"""$Y(I + E)^{-1/2}$ by `inverse_root_series`; `excess` is overwritten.
 
-    `excess` is overwritten. The identity is added last: adding small to large costs one rounding, a product many.
+    The identity is added last: adding small to large costs one rounding, a product many.
+    """
+    return sum_with_product(frame, frame, inverse_root_series(excess, degree), out)
+
+
+def inverse_root_series(excess: Tensor, degree: int) -> Tensor:
+    r"""$(I + E)^{-1/2} - I$ up to degree 1, 2 or 4: $-\tfrac12E + \tfrac38E^2 - \tfrac5{16}E^3 + \tfrac{35}{128}E^4$.
+
+    `excess` is overwritten.
     """
     if degree == 1:
-        series = excess.mul_(-1 / 2)
+        return excess.mul_(-1 / 2)
+    square = hermitian_product(excess, excess)
+    if degree == 4:
+        tail = (excess * (-5 / 16)).add_(square, alpha=35 / 128)
+        tail = add_product_(square * (3 / 8), square, tail)
     else:
-        square = hermitian_product(excess, excess)
-        if degree == 4:
-            tail = (excess * (-5 / 16)).add_(square, alpha=35 / 128)
-            tail = add_product_(square * (3 / 8), square, tail)
-        else:
-            tail = square.mul_(3 / 8)
-        series = tail.add_(excess, alpha=-1 / 2)
-    out = torch.empty_like(frame) if out is None else out
-    return add_product_(out.copy_(frame), frame, series)
+        tail = square.mul_(3 / 8)
+    return tail.add_(excess, alpha=-1 / 2)

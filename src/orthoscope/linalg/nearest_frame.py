@@ -37,7 +37,7 @@ def _nearest(frame: Tensor, out: Tensor | None, scalable: bool) -> Tensor:
         return frame.clone() if out is None else out
     rounding = torch.finfo(frame.dtype).eps
     excess = gram_excess(frame)
-    rows = torch.linalg.vector_norm(excess, dim=-1)
+    rows = torch.linalg.vector_norm(excess.detach(), dim=-1)
     # The largest over the batch; comparisons with nan are false, and nan goes the long way.
     row, norm = float(rows.max()), float(torch.linalg.vector_norm(rows, dim=-1).max())
     if norm < _NEAR:
@@ -51,7 +51,7 @@ def _nearest(frame: Tensor, out: Tensor | None, scalable: bool) -> Tensor:
 def _from_afar(frame: Tensor, excess: Tensor, out: Tensor | None, scalable: bool) -> Tensor:
     r"""Scaling puts the eigenvalues of $Y^\mathsf{H}Y$, in $[1, 1 + \rho]$ after a tangent step, around 1."""
     # ‖E‖⁴ ≤ ‖E²‖²_F is closer than the Frobenius norm by a fourth root of the size.
-    norms = torch.linalg.matrix_norm(excess @ excess).sqrt()
+    norms = torch.linalg.matrix_norm(excess.detach() @ excess.detach()).sqrt()
     far = ~(norms < (_FAR if scalable else _NEAR))
     if bool(far.any()):
         out = torch.empty_like(frame) if out is None else out

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.products import add_product_
+from orthoscope.linalg.products import sum_with_product
 from orthoscope.linalg.symmetric import hermitian_product
 
 Coefficients = tuple[float, float, float]
@@ -62,7 +62,7 @@ def polynomial_response(singular_values: Tensor, name: str, steps: int) -> Tenso
 def polynomial_orthogonalization(frame: Tensor, name: str, steps: int, dtype: torch.dtype) -> Tensor:
     r"""$X \leftarrow aX + X(bA + cA^2)$ with $A = X^\top X$, `steps` times from $X = M/\|M\|_F$, for tall $M$.
 
-    `frame` is $(n, k)$ or $(\text{batch}, n, k)$ with $n \ge k$, entries at most about 1 in size, in float32 or
+    `frame` is $(n, k)$ or $(\text{batch}, n, k)$ with $n \ge k$, of a norm whose square is a number, in float32 or
     float64; the steps are done in `dtype`. A zero matrix stays zero.
     """
     norm = torch.linalg.vector_norm(frame, dim=(-2, -1), keepdim=True)
@@ -72,11 +72,10 @@ def polynomial_orthogonalization(frame: Tensor, name: str, steps: int, dtype: to
     gram, polynomial = (current.new_empty(*current.shape[:-2], *2 * current.shape[-1:]) for _ in range(2))
     for a, b, c in polynomial_schedule(name, steps):
         hermitian_product(current.mT, current, out=gram)
-        following.copy_(current)
         if c == 0:
-            add_product_(following, current, gram, alpha=b, beta=a)
+            sum_with_product(current, current, gram, following, alpha=b, beta=a)
         else:
-            add_product_(polynomial.copy_(gram), gram, gram, alpha=c, beta=b)
-            add_product_(following, current, polynomial, beta=a)
+            sum_with_product(gram, gram, gram, polynomial, alpha=c, beta=b)
+            sum_with_product(current, current, polynomial, following, beta=a)
         current, following = following, current
     return current

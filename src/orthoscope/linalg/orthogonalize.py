@@ -11,6 +11,7 @@ from orthoscope.linalg.newton_schulz import polynomial_orthogonalization, polyno
 from orthoscope.linalg.polar import polar_factor
 from orthoscope.linalg.precision import full_precision
 from orthoscope.linalg.rational import rational_orthogonalization, rational_response
+from orthoscope.linalg.transformed import is_transformed
 
 # A stack larger than the second-level cache is slower than its parts.
 _CHUNK_BYTES = 1 << 19
@@ -19,6 +20,9 @@ _CHUNK_BYTES = 1 << 19
 _RATIONAL_SIDE = 256
 
 _FACTORISED = (torch.float32, torch.float64)
+
+# Norms between which the fourth powers of entries that matter are numbers of float32.
+_ORDINARY = (1e-6, 1e6)
 
 # The first two factorise. The third has no margin: a value that bfloat16 rounds to more than 1.01 grows to thousands.
 _NEEDS_PRECISION = ("rational", "exact", "cans")
@@ -108,9 +112,9 @@ def orthogonalize(
 
     The result has the shape and type of `matrix`, never its memory, and carries no derivative. It is computed in
     `dtype`: float64 for float64, else float32, unless told; half precision must be asked for, because some processors
-    have no instruction for it, and takes a polynomial. Only the scaling is done in more digits, by the largest
-    entry first, so entries of any size are safe. A zero matrix gives zero; one that is not finite gives nan and
-    leaves the others of its batch alone. Stacks go through in parts that fit a cache.
+    have no instruction for it, and takes a polynomial. Only the scaling is done in more digits, and by the largest
+    entry where the norm is not an ordinary number, so entries of any size are safe. A zero matrix gives zero; one that
+    is not finite gives nan and leaves the others of its batch alone. Stacks go through in parts that fit a cache.
     """
     compute = _checked(matrix, method, steps, dtype)
     method = chosen_method(matrix, dtype) if method == "auto" else method
@@ -118,10 +122,17 @@ def orthogonalize(
     if matrix.numel() == 0:
         return matrix.clone()
     stack = matrix.reshape(-1, *matrix.shape[-2:])
-    result = torch.empty(stack.shape, dtype=matrix.dtype, device=matrix.device)
+    parts = _cached(stack, compute)
     with full_precision(matrix.device.type):
-        for part, place in zip(_cached(stack, compute), _cached(result, compute), strict=True):
-            place.copy_(_orthogonalized(part, method, steps, compute))
+        found = (_orthogonalized(part, method, steps, compute).to(matrix.dtype) for part in parts)
+        if len(parts) == 1:
+            return next(found).contiguous().view(matrix.shape)
+        if is_transformed(matrix):
+            # Torch cannot follow what is written to a place.
+            return torch.cat([part.reshape(-1, *matrix.shape[-2:]) for part in found]).view(matrix.shape)
+        result = torch.empty(stack.shape, dtype=matrix.dtype, device=matrix.device)
+        for part, place in zip(found, _cached(result, compute), strict=True):
+            place.copy_(part)
     return result.view(matrix.shape)
 
 
@@ -149,12 +160,22 @@ def _orthogonalized(matrix: Tensor, method: str, steps: int, dtype: torch.dtype)
 
 
 def _scaled(matrix: Tensor, dtype: torch.dtype) -> Tensor:
-    """Divided by its largest entry, so that no square overflows or vanishes; all nan if one entry is not finite."""
+    """Divided by its largest entry if its norm is not ordinary; all nan if one entry is not finite.
+
+    So no square overflows or vanishes, nor one of the Gram matrix, and a matrix does not depend on its neighbours.
+    """
     matrix = matrix.to(torch.promote_types(matrix.dtype, dtype))
+    ordinary: Tensor | None = None
+    # Asked of a CPU only: an accelerator would wait, and a compiler does not know.
+    if matrix.device.type == "cpu" and not is_transformed(matrix):
+        norm = torch.linalg.vector_norm(matrix, dim=(-2, -1), keepdim=True)
+        ordinary = (norm > _ORDINARY[0]) & (norm < _ORDINARY[1])
+        if bool(ordinary.all()):
+            return matrix.to(dtype)
     # Over one dimension, and not as a norm: over two, or as the infinity norm, it costs as much as several products.
     largest = matrix.flatten(-2).abs().amax(-1)[..., None, None]
     largest = torch.where(largest == 0, 1, torch.where(largest.isinf(), torch.nan, largest))
-    return (matrix / largest).to(dtype)
+    return (matrix / (largest if ordinary is None else torch.where(ordinary, 1, largest))).to(dtype)
 
 
 def _compute(matrix: Tensor, dtype: torch.dtype | None) -> torch.dtype:

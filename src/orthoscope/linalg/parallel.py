@@ -2,6 +2,7 @@
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -30,7 +31,7 @@ def over_cores(function: Callable[[Tensor], Tensor], stack: Tensor) -> Tensor:
     chunks = stack.split(max(1, _CHUNK_ELEMENTS // max(1, stack[:1].numel())))
     if stack.device.type != "cpu" or stack.requires_grad or threads == 1 or len(chunks) < 2:
         return function(stack)
-    return torch.cat(_mapped(function, chunks, threads))
+    return torch.cat(on_cores(function, chunks))
 
 
 def balanced_over_cores(
@@ -48,13 +49,22 @@ def balanced_over_cores(
     if threads == 1 or is_uneven or is_small:
         return [function(task) for task in tasks]
     order = sorted(range(len(tasks)), key=lambda i: -costs[i])
-    results = dict(zip(order, _mapped(function, [tasks[i] for i in order], threads), strict=True))
+    results = dict(zip(order, on_cores(function, [tasks[i] for i in order]), strict=True))
     return [results[i] for i in range(len(tasks))]
 
 
-def _mapped(function: Callable[[_Task], _Result], tasks: Sequence[_Task], threads: int) -> list[_Result]:
+def on_cores(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+    """`function` of every task, in this order, one core each, with gradients and inference mode as they are here."""
+    threads = torch.get_num_threads()
+    # A thread begins with gradients on, whatever the one that started it has set.
+    inference, gradients = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+    def as_here(task: _Task) -> _Result:
+        with torch.inference_mode() if inference else torch.set_grad_enabled(gradients):
+            return function(task)
+
     try:
-        return list(_workers(threads, os.getpid()).map(function, tasks))
+        return list(_workers(threads, os.getpid()).map(as_here, tasks))
     finally:
         # A worker that starts lowers the default for threads to come; this puts it back.
         torch.set_num_threads(threads)
@@ -63,4 +73,14 @@ def _mapped(function: Callable[[_Task], _Result], tasks: Sequence[_Task], thread
 @functools.cache
 def _workers(threads: int, process: int) -> ThreadPoolExecutor:
     """Threads that compute on one core each. One pool a process: a forked one has none of its parent's threads."""
-    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    pool = ThreadPoolExecutor(threads, initializer=_stay_on_one_core)
+    # All are started now: one that started later would lower the default for threads to come, after it was put back.
+    everyone = threading.Barrier(threads)
+    list(pool.map(lambda _: everyone.wait(), range(threads)))
+    return pool
+
+
+def _stay_on_one_core() -> None:
+    # A thread takes the default when it first asks, and would take it after this was said if it had not asked before.
+    torch.get_num_threads()
+    torch.set_num_threads(1)

@@ -23,8 +23,9 @@ def polar_factor(matrix: Tensor) -> Tensor:
 
     Exact: the largest error of an entry, and the relative one in the Frobenius norm, are below $10^{-6}$ in float32
     for condition numbers up to $10^4$ and more (beyond $2\cdot10^4$ below $10^{-5}$ if roundings add up, as with
-    singular vectors from a Hadamard matrix), and below $10^{-10}$ in float64 up to $10^8$ (real matrices, where no
-    derivative is asked for; else the error is $10^{-16}$ times the condition number). Narrower types are computed in
+    singular vectors from a Hadamard matrix), and below $10^{-10}$ in float64 up to $10^8$ (real, plain
+    tensors, where no derivative is asked for and no mode of torch looks on; else the error is $10^{-16}$ times the
+    condition number). Narrower types are computed in
     float32 or better and rounded once. Where $M$ is rank deficient the nearest matrix is not unique; one of
     them is returned, orthonormal in every case. A matrix that is not finite gives nan, and its neighbours in the batch
     are not touched. Differentiable.

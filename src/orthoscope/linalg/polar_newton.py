@@ -8,6 +8,7 @@ from torch import Tensor
 from orthoscope.linalg.gram_series import corrected
 from orthoscope.linalg.products import add_product_
 from orthoscope.linalg.rational import halley_weights, next_gram, shifted_inverse
+from orthoscope.linalg.spectral_norm import spectral_norm_estimate
 
 # Up to this ratio of singular values the Gram matrix in single precision, wrong by its square times 6e-8, still gives
 # the polar factor to 1e-6.
@@ -21,9 +22,6 @@ _MAX_STEPS = 8
 
 # Beyond this condition number double precision does not know the polar factor to single precision either.
 _LARGEST_CONDITION = 1e9
-
-_POWER_STEPS = 6
-_POWER_VECTORS = 8
 
 
 def newton_polar_factor(matrix: Tensor) -> Tensor | None:
@@ -49,7 +47,7 @@ def newton_polar_factor(matrix: Tensor) -> Tensor | None:
             return None
         scale = math.sqrt(inverse_size / size)
         current.mul_(scale / 2).add_(inverse.mT, alpha=0.5 / scale)
-        largest = _spectral_norm(current.float())
+        largest = spectral_norm_estimate(current.float())
         if largest <= _WELL_CONDITIONED:
             frame = _finished(current.float(), largest)
             return frame if basis is None or frame is None else basis.float() @ frame
@@ -66,15 +64,6 @@ def _norm_estimate(matrix: Tensor) -> float:
     r"""$\sqrt{\|X\|_1\|X\|_\infty} \ge \|X\|_2$."""
     size = matrix.abs()
     return float((size.sum(-1).amax() * size.sum(-2).amax()).sqrt())
-
-
-def _spectral_norm(matrix: Tensor) -> float:
-    """An estimate from below, by power iteration from several random vectors: no matrix is orthogonal to all."""
-    generator = torch.Generator().manual_seed(0)
-    vectors = torch.randn(matrix.shape[-1], _POWER_VECTORS, generator=generator).to(matrix)
-    for _ in range(_POWER_STEPS):
-        vectors = torch.linalg.qr(matrix.mT @ (matrix @ vectors)).Q
-    return float(torch.linalg.matrix_norm(matrix @ vectors, 2))
 
 
 def _finished(matrix: Tensor, largest: float) -> Tensor | None:
@@ -102,6 +91,6 @@ def _finished(matrix: Tensor, largest: float) -> Tensor | None:
             excess = gram.clone()
             excess.diagonal().sub_(1)
             # Seen, not only expected: the largest singular value was an estimate.
-            if _spectral_norm(excess) <= 1.25 * _SERIES:
+            if spectral_norm_estimate(excess) <= 1.25 * _SERIES:
                 return matrix @ corrected(factor, excess, degree=4)
     return None

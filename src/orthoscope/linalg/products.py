@@ -1,7 +1,9 @@
-"""Products of matrices added to a matrix in place, of one matrix or of a stack."""
+"""Products of matrices added to a matrix, of one matrix or of a stack."""
 
 import torch
 from torch import Tensor
+
+from orthoscope.linalg.transformed import is_transformed
 
 
 def add_product_(target: Tensor, left: Tensor, right: Tensor, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
@@ -12,6 +14,21 @@ def add_product_(target: Tensor, left: Tensor, right: Tensor, alpha: float = 1.0
     if target.ndim == 2:
         return target.addmm_(left, right, alpha=alpha, beta=beta)
     return target.baddbmm_(left, right, alpha=alpha, beta=beta)
+
+
+def sum_with_product(
+    addend: Tensor, left: Tensor, right: Tensor, out: Tensor | None = None, alpha: float = 1.0, beta: float = 1.0
+) -> Tensor:
+    r"""$\beta C + \alpha AB$, in `out` if given, which is none of the three. One call: a copy and a sum are two."""
+    add = torch.addmm if addend.ndim == 2 else torch.baddbmm
+    if out is None:
+        return add(addend, left, right, alpha=alpha, beta=beta)
+    if any(map(is_transformed, (addend, left, right))):
+        # Torch cannot follow what is written to a place.
+        return out.copy_(add(addend, left, right, alpha=alpha, beta=beta))
+    if out.stride(-1) != 1 and out.stride(-2) == 1:
+        return sum_with_product(addend.mT, right.mT, left.mT, out.mT, alpha, beta).mT
+    return add(addend, left, right, alpha=alpha, beta=beta, out=out)
 
 
 def plus_adjoint(square: Tensor) -> Tensor:

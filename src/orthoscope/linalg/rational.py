@@ -61,7 +61,8 @@ def rational_orthogonalization(frame: Tensor, steps: int) -> Tensor:
     $$ S \leftarrow \alpha^2S + \tfrac{2\alpha\beta}{c}(I - W) + \tfrac{\beta^2}{c}(W - W^2). $$
 
     $M$ itself is used twice, in $S$ and in the last product. `frame` is tall, $(n, k)$ or $(\text{batch}, n, k)$,
-    with entries at most about 1 in size. A zero matrix stays zero, nan stays within its matrix.
+    of a norm between 1e-6 and 1e6, or with entries at most about 1 in size. A zero matrix stays zero, nan stays within
+    its matrix.
     """
     gram = hermitian_product(frame.mT, frame)
     norm = torch.linalg.vector_norm(gram, dim=(-2, -1), keepdim=True)

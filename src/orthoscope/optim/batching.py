@@ -82,8 +82,7 @@ def over_chunks(step: Callable[[Chunk], None], parts: Iterable[Chunk]) -> None:
     """One step of every chunk; on a CPU one core each, where that keeps all of them busy."""
     parts = list(parts)
     if all(parameter.device.type == "cpu" for part in parts for parameter in part.parameters):
-        # A thread begins with gradients on, whatever the one that started it has set.
-        balanced_over_cores(torch.no_grad()(step), parts, [part.cost for part in parts])
+        balanced_over_cores(step, parts, [part.cost for part in parts])
     else:
         for part in parts:
             step(part)

@@ -56,19 +56,19 @@ def orthogonalized_updates(
         results = balanced_over_cores(orthogonalized, stacks, [stack.cost for stack in stacks])
     else:
         results = [orthogonalized(stack) for stack in stacks]
-    found: list[list[Tensor]] = [[] for _ in updates]
+    whole: dict[int, Tensor] = {}
+    cut: dict[int, list[Tensor]] = {}
     for stack, pieces in zip(stacks, results, strict=True):
+        if stack.pieces[0].ndim == 2:
+            whole.update(zip(stack.indices, pieces, strict=True))
+            continue
         for index, piece in zip(stack.indices, pieces, strict=True):
-            found[index].append(piece)
-    return [_assembled(update, view, pieces) for update, view, pieces in zip(updates, views, found, strict=True)]
-
-
-def _assembled(update: Tensor, view: MatrixView, pieces: Sequence[Tensor]) -> Tensor:
-    if not pieces:
-        return update.clone()  # without entries
-    if pieces[0].ndim == 2:
-        return pieces[0]
-    return view.assemble(pieces[0] if len(pieces) == 1 else torch.cat(list(pieces)), update.shape)
+            cut.setdefault(index, []).append(piece)
+    for index, pieces in cut.items():
+        together = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        whole[index] = views[index].assemble(together, updates[index].shape)
+    # What is missing has no entries.
+    return [whole[index] if index in whole else update.clone() for index, update in enumerate(updates)]
 
 
 def _stacks(updates: Sequence[Tensor], views: Sequence[MatrixView]) -> Iterator[Stack]:

@@ -31,7 +31,8 @@ def orthogonalized(
     no rank left out another parameter of the same shape, if `positions` says where each stands among all.
     """
     positions = range(len(updates)) if positions is None else positions
-    sharded = [i for i, update in enumerate(updates) if hasattr(update, "device_mesh")]
+    kinds = {kind for kind in set(map(type, updates)) if hasattr(kind, "device_mesh")}
+    sharded = [i for i, update in enumerate(updates) if type(update) in kinds] if kinds else []
     if not sharded:
         return _plain_orthogonalized(list(updates), list(views), list(positions), compute, process_group)
     plain = sorted(set(range(len(updates))) - set(sharded))

@@ -1,0 +1,59 @@
+"""Products by one core a part are the plain ones, whether they are worth it or not."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from orthoscope.linalg import core_products
+from orthoscope.linalg.core_products import add_product_on_cores_, gram_on_cores, product_on_cores
+
+
+@pytest.fixture(autouse=True)
+def two_cores() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many parts each product was made of."""
+    counts: list[int] = []
+    on_cores = core_products.on_cores
+
+    def counted(function: object, tasks: list[object]) -> list[object]:
+        counts.append(len(tasks))
+        return on_cores(function, tasks)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(core_products, "on_cores", counted)
+    return counts
+
+
+def gaussian(*shape: int, dtype: torch.dtype) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("rows", "size", "strips"), [(1025, 1025, 9), (1300, 1024, 8), (300, 200, 0)])
+def test_products_are_the_plain_ones(rows: int, size: int, strips: int, dtype: torch.dtype, parts: list[int]) -> None:
+    frame, square = gaussian(rows, size, dtype=dtype) / 32, gaussian(size, size, dtype=dtype) / 32
+    gram = gram_on_cores(frame)
+    torch.testing.assert_close(gram, frame.mT @ frame)
+    torch.testing.assert_close(product_on_cores(frame, square), frame @ square)
+    target = frame.clone()
+    assert add_product_on_cores_(target, frame, square).data_ptr() == target.data_ptr()
+    torch.testing.assert_close(target, frame + frame @ square)
+    assert parts == ([strips, 2, 2] if strips else [])
+    if strips:
+        assert torch.equal(gram.tril(-128), gram.triu(128).mT)
+
+
+def test_one_thread_and_many_share_all_cores(parts: list[int]) -> None:
+    frame = gaussian(1024, 1024, dtype=torch.float32)
+    for threads in (1, 4):
+        torch.set_num_threads(threads)
+        torch.testing.assert_close(gram_on_cores(frame), frame.mT @ frame)
+    assert parts == []
