@@ -81,9 +81,49 @@ def test_cells_joined_are_the_whole_run() -> None:
 
 
 def test_the_slides_are_corrected_where_the_start_alone_is_enough(rows: list[Row]) -> None:
-    assert [each.verdict for each in copying.compare(rows)] == ["agrees", "corrected"]
-    forgetful = [row._replace(loss=row.memoryless) for row in rows]
-    assert [each.verdict for each in copying.compare(forgetful)] == ["differs", "agrees"]
+    found = copying.compare(rows)
+    assert [each.verdict for each in found[:2]] == ["agrees", "corrected"]
+    assert found[-2].verdict == "agrees"
+    forgetful = copying.compare([row._replace(loss=row.memoryless) for row in rows])
+    assert [each.verdict for each in forgetful] == ["differs", "agrees", *["differs"] * 6]
+    exchanged = {"orthogonal": "free, same start", "free, same start": "orthogonal"}
+    turned = copying.compare([row._replace(arm=exchanged.get(row.arm, row.arm)) for row in rows])
+    assert turned[-2].verdict == "differs"
+    assert turned[-2].why.endswith("the opposite is seen")
+    assert copying.compare([row for row in rows if row.recurrent_rate == 1e-3])[2:] == found[-3:], "one rate is enough"
+
+
+def _seen(orthogonal: list[float], free: list[float]) -> list[Row]:
+    """Losses in the second half; in the first all are the same."""
+    arms = {"orthogonal": orthogonal, "free, same start": free, "free, Gaussian start": [2.0] * len(free)}
+    return [
+        Row(arm, 1e-3, seed, step, loss if step > 50 else 1.0, 1.0)
+        for arm, losses in arms.items()
+        for seed, loss in enumerate(losses)
+        for step in (50, 75, 100)
+    ]
+
+
+def test_the_advantage_is_of_the_mean_and_a_seed_may_lose() -> None:
+    rows = _seen([0.1, 0.4], [0.2, math.inf])
+    assert copying.log_advantages(rows, 1e-3) == pytest.approx([math.log(2), math.inf])
+    assert copying.log_advantages(rows, 1e-3, "first half of the steps") == [0.0, 0.0]
+    ended = [row._replace(loss=0.1) if (row.step, row.seed) == (100, 0) else row for row in rows]
+    assert copying.log_advantages(ended, 1e-3) == pytest.approx([math.log(2) / 2, math.inf]), "of two rows"
+    assert copying.log_advantages(ended, 1e-3, "last row") == [0.0, math.inf]
+    assert not copying.constraint_helps(_seen([0.1, 0.1, 0.4], [0.3, 0.4, 0.39]), 1e-3), "not decided"
+    many = [0.1, 0.1, 0.1, 0.4], [0.3, 0.4, 0.35, 0.39]
+    assert copying.constraint_helps(_seen(many[0] * 3, many[1] * 3), 1e-3), "one in four loses"
+    assert not copying.constraint_helps(_seen(many[1] * 3, many[0] * 3), 1e-3)
+
+
+def test_who_diverges_alone_has_lost() -> None:
+    inf = math.inf
+    assert copying.constraint_helps(_seen([0.1, 2.0], [inf, inf]), 1e-3)
+    assert copying.constraint_helps(_seen([0.1, 0.1, 0.3], [inf, 0.1, inf]), 1e-3), "most of them do"
+    assert not copying.constraint_helps(_seen([0.1, 0.1, 0.3], [inf, 0.1, 0.3]), 1e-3), "not most, and no advantage"
+    assert not copying.constraint_helps(_seen([0.1, inf], [0.2, 0.2]), 1e-3)
+    assert not copying.constraint_helps(_seen([0.1, inf, 0.1], [inf, inf, inf]), 1e-3)
 
 
 def test_a_seed_repeats_itself_and_another_differs() -> None:

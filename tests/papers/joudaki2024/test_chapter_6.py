@@ -131,10 +131,18 @@ def another_exponent(row: Any) -> Any:
     return row._replace(exponent=0.5 * row.exponent)
 
 
+def two_leap(row: Any) -> Any:
+    """Of six deep networks two have a gradient that is a little more than the limit larger, and the others none that grows."""
+    if row.measure == "rate" or row.share != 1:
+        return row
+    return row._replace(value=2.01 if row.seed < 2 and row.depth > 10 else 0.0)
+
+
 REMOVED: list[tuple[Any, Callable[[Any], Any], tuple[int, ...]]] = [
-    (automatic_gain, in_shaped_networks(lambda row: row.value + 0.1 * row.depth), (0,)),
-    (automatic_gain, in_shaped_networks(lambda row: 0.01 * row.seed), (1, 2)),
-    (automatic_gain, another_exponent, (3,)),
+    (automatic_gain, in_shaped_networks(lambda row: row.value + 0.1 * row.depth), (0, 1)),
+    (automatic_gain, in_shaped_networks(lambda row: 0.01 * row.seed), (2, 3)),
+    (automatic_gain, two_leap, (1,)),
+    (automatic_gain, another_exponent, (4,)),
     (figure_6_1, without_decay, (0, 1, 2, 3)),
     (figure_6_1, faster_decay, (0, 4)),
     (figure_6_2, flat, (1, 2, 3)),

@@ -7,7 +7,8 @@ clipping, optimizer, data and steps, and the learning rate of the recurrent matr
 """
 
 import math
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -17,14 +18,15 @@ from torch import Tensor, nn
 
 from orthoscope.models.recurrent import RecurrentNetwork
 from orthoscope.papers.drawing import Panel, Series, figure
-from orthoscope.papers.evidence import Evidence, interval
+from orthoscope.papers.evidence import Evidence, interval, student_interval
 from orthoscope.training import train
 
 CLAIM = (
-    "At a delay of 200, in 240 steps, a recurrent network with an orthogonal matrix learns to copy, and a free one "
+    "At a delay of 200, in 400 steps, a recurrent network with an orthogonal matrix learns to copy, and a free one "
     "with Gaussian weights does not. Half of it is the start: a free matrix that begins orthogonal copies as well at a "
-    "recurrent learning rate of 1e-4. At 1e-3 the constrained network ends four to ten times lower than its free twin "
-    "(a rate of generators and one of entries are not the same step); at 1e-2 none copies, and the free diverge."
+    "recurrent learning rate of 1e-4, where the constraint costs steps at first. At 1e-3 the constrained network is "
+    "ahead on the way, in the mean over steps 201 to 400 and over seeds, not surely at step 400 (a rate of generators "
+    "and one of entries are not the same step); at 1e-2 none copies, and the free diverge."
 )
 KIND = "training"
 
@@ -39,18 +41,25 @@ ARMS = {
     "free, Gaussian start": (False, "gaussian"),
 }
 
+# Parts of a training, by which share of its steps is over.
+SPANS: dict[str, Callable[[float], bool]] = {
+    "first half of the steps": lambda share: share <= 0.5,
+    "second half of the steps": lambda share: share > 0.5,
+    "last row": lambda share: share == 1,
+}
+
 
 @dataclass(frozen=True)
 class Config:
     delay: int = 200
     hidden: int = 128
     batch: int = 20
-    steps: int = 240
+    steps: int = 400
     every: int = 20  # steps that a row is the mean of
     learning_rate: float = 1e-3  # of everything but the recurrent matrix
     recurrent_rates: tuple[float, ...] = (1e-4, 1e-3, 1e-2)
     clip: float = 1.0
-    num_seeds: int = 3
+    num_seeds: int = 12
 
 
 QUICK = Config(delay=30, steps=140, recurrent_rates=(1e-4, 1e-3), num_seeds=1)
@@ -153,8 +162,34 @@ def best_rate(rows: Sequence[Row], arm: str) -> float:
     return min(ratios, key=lambda rate: max(ratios[rate]))
 
 
+def log_advantages(rows: Sequence[Row], rate: float, span: str = "second half of the steps") -> list[float]:
+    r"""$\overline{\log\text{loss}}$ of the free network minus the orthogonal one's, seed by seed, both from one start.
+
+    Means over a span of `SPANS`: a single row is as rough as the training. Infinite where only the free network
+    diverged, nan or minus infinity where the orthogonal one did.
+    """
+    last = max(row.step for row in rows)
+    means = {}
+    for arm in ("orthogonal", "free, same start"):
+        losses: dict[int, list[float]] = {}
+        for row in rows:
+            if (row.arm, row.recurrent_rate) == (arm, rate) and SPANS[span](row.step / last):
+                losses.setdefault(row.seed, []).append(math.log(row.loss))
+        means[arm] = [statistics.fmean(losses[seed]) for seed in sorted(losses)]
+    return [free - own for own, free in zip(*means.values(), strict=True)]
+
+
+def constraint_helps(rows: Sequence[Row], rate: float) -> bool:
+    """No orthogonal network diverged, and most free ones did, or the mean advantage over the others is above zero."""
+    advantages = log_advantages(rows, rate)
+    rivals = [advantage for advantage in advantages if advantage != math.inf]
+    if not all(map(math.isfinite, rivals)):
+        return False
+    return len(rivals) < len(advantages) / 2 or student_interval(rivals)[1] > 0
+
+
 def check(rows: list[Row]) -> dict[str, bool]:
-    """Last losses beside the memoryless one, seed by seed."""
+    """Losses beside the memoryless one and beside each other, seed by seed."""
     orthogonal, same, gaussian = (final_ratios(rows, arm) for arm in ARMS)
     smallest, *larger = sorted(orthogonal)
     return {
@@ -167,8 +202,9 @@ def check(rows: list[Row]) -> dict[str, bool]:
         "the start alone is enough at the smallest rate: the free network that begins orthogonal copies as well": (
             max(same[smallest]) < 0.1
         ),
-        "at every larger rate the constraint helps: each seed ends below its free twin of the same start": all(
-            a < b for rate in larger for a, b in zip(orthogonal[rate], same[rate], strict=True)
+        "at every larger rate the constraint helps: most free twins of the same start diverge, or their mean log-loss "
+        "in the second half is higher by a difference whose interval is above zero": all(
+            constraint_helps(rows, rate) for rate in larger
         ),
     }
 
@@ -176,10 +212,10 @@ def check(rows: list[Row]) -> dict[str, bool]:
 def compare(rows: list[Row]) -> list[Evidence]:
     """The slides say that keeping norms is critical for long-term dependencies, without a number."""
     copied = interval(final_ratios(rows, "orthogonal")[best_rate(rows, "orthogonal")])
-    smallest = min(row.recurrent_rate for row in rows)
-    alone = interval(final_ratios(rows, "free, same start")[smallest])
+    rates = sorted({row.recurrent_rate for row in rows})
+    alone = interval(final_ratios(rows, "free, same start")[rates[0]])
     forgotten = min(min(ratios) for ratios in final_ratios(rows, "free, Gaussian start").values())
-    return [
+    found = [
         Evidence(
             "last loss of the orthogonal network over that of remembering nothing, at its best rate",
             None,
@@ -188,13 +224,32 @@ def compare(rows: list[Row]) -> list[Evidence]:
             f"with Gaussian weights, not orthogonal, the best seed at any rate ends at {forgotten:.2f}",
         ),
         Evidence(
-            f"the same of a free network that begins orthogonal, at recurrent rate {smallest:g}",
+            f"the same of a free network that begins orthogonal, at recurrent rate {rates[0]:g}",
             None,
             *alone,
             "corrected" if alone[2] < 0.5 else "agrees",
             "the start alone is enough at a small rate: the constraint is needed at larger ones",
         ),
     ]
+    decided = [rate for rate in rates if all(map(math.isfinite, log_advantages(rows, rate)))]
+    return found + [_advantage(rows, rate, span) for rate in decided for span in SPANS]
+
+
+def _advantage(rows: list[Row], rate: float, span: str) -> Evidence:
+    advantages = log_advantages(rows, rate, span)
+    mean, low, high = student_interval(advantages)
+    why = f"orthogonal is lower for {sum(value > 0 for value in advantages)} of {len(advantages)} seeds"
+    if low <= 0:
+        why += "; the opposite is seen" if high < 0 else "; not decided: 1 is in the interval"
+    return Evidence(
+        f"loss of that free network over its orthogonal twin's, {span}, recurrent rate {rate:g}, geometric mean",
+        None,
+        math.exp(mean),
+        math.exp(low),
+        math.exp(high),
+        "agrees" if low > 0 else "differs",
+        why,
+    )
 
 
 def plot(rows: list[Row]) -> str:
@@ -216,7 +271,7 @@ def plot(rows: list[Row]) -> str:
                 f"loss / memoryless loss, mean and range of {seeds} seeds",
                 "optimizer steps",
                 (0, steps[-1]),
-                (0.01, 100),
+                (0.001, 100),
                 series,
                 references=[("remembers nothing", 1.0)],
                 logarithmic_up=True,
