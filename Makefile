@@ -35,7 +35,7 @@ bench-gradients: .venv/test.stamp  ## Muon beside the peers, and trainings; writ
 	-$(BIN)/orthoscope reproduce ju2025/optimizer_comparison
 	$(BIN)/python benchmarks/gradients.py
 
-bench-chains: .venv/test.stamp  ## random networks beside loops; writes docs/chains_benchmark.md, five minutes
+bench-chains: .venv/test.stamp  ## random networks beside loops; writes docs/chains_benchmark.md, seven minutes
 	$(BIN)/python benchmarks/chains.py
 
 bench-residual: .venv/test.stamp  ## Jacobians of residual blocks beside dense ones; writes docs/residual_benchmark.md

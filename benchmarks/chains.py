@@ -1,6 +1,6 @@
 """Many random networks at once, beside loops over networks and layers. Writes the page and the numbers behind it.
 
-`make bench-chains` takes about five minutes on two cores, which should have nothing else to do.
+`make bench-chains` takes about seven minutes on two cores, which should have nothing else to do.
 """
 
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from processes import in_processes
 from record import record
 from tables import Numbers
 
-PROCESSES = 3
+PROCESSES = 5
 
 
 def figures() -> list[Numbers]:

@@ -25,11 +25,12 @@ FOUND = {
 
 
 def page(numbers: Numbers) -> str:
+    processes = 1 + max(row.get("process", 0) for row in numbers["figures"])
     parts = [
         "# Random networks at once, beside loops",
         "Written by `make bench-chains`; do not edit. Float64, candidates in turns of about\n"
-        "20 ms in one process, medians of calls; Figures 6.1 and 6.3 in three processes, one after another, whose\n"
-        "ratios are in brackets: the median counts.\n"
+        f"20 ms in one process, medians of calls; Figures 6.1 and 6.3 in {processes} processes, one after another,\n"
+        "whose ratios are in brackets: the median counts.\n"
         "The loops are `benchmarks/chains_loops.py`: one network after another, one layer after another. Where only\n"
         "some of the runs were timed, as *timed* says, the time is scaled up to all. *Peak* is memory above what was\n"
         "there before the first call; *found* is a mean over the timed runs, ± its standard error, on which all\n"

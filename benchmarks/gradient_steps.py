@@ -9,7 +9,10 @@ import pytorch_optimizer
 import torch
 from torch import Tensor, nn
 
+from gradients_page import FLOOR
 from orthoscope.linalg import polar_factor
+from orthoscope.linalg.parallel import balanced_over_cores
+from orthoscope.linalg.symmetric import hermitian_product
 from orthoscope.optim import Muon
 from timing import alternating, product_seconds
 
@@ -59,6 +62,28 @@ class QuinticInFloat32(torch.optim.Optimizer):
                 parameter.add_(direction, alpha=-group["lr"] * max(1, rows / columns) ** 0.5)
 
 
+class TwoProducts(torch.optim.Optimizer):
+    """What every method does at the least: momentum, the smaller Gram matrix, by symmetry, one product with it, a move.
+
+    In float32, one core a matrix, as Muon here has it. The direction is of no use.
+    """
+
+    def __init__(self, params: Iterable[nn.Parameter], lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self) -> None:
+        (group,) = self.param_groups
+        weights = group["params"]
+        gradients = [parameter.grad for parameter in weights]
+        momenta = [self.state[parameter].setdefault("momentum", torch.zeros_like(parameter)) for parameter in weights]
+        torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
+        updates = torch._foreach_lerp(gradients, momenta, MOMENTUM)
+        costs = [update.numel() * min(update.shape) for update in updates]
+        directions = balanced_over_cores(lambda found: found @ hermitian_product(found.mT, found), updates, costs)
+        torch._foreach_add_(weights, directions, alpha=-group["lr"])
+
+
 def quintic(matrix: Tensor, steps: int = 5) -> Tensor:
     """Jordan's iteration X ← aX + (bS + cS²)X, S = XXᵀ, from X of norm 1, in the matrix's own type."""
     a, b, c = QUINTIC
@@ -98,6 +123,8 @@ def optimizers(sizes: Sizes) -> dict[str, Callable[[list[nn.Parameter]], torch.o
     if bfloat16_products() < SLOW or max(columns for _, _, columns in sizes) <= 128:
         found["muon-optimizer"] = lambda own: muon.SingleDeviceMuon(own, lr=RATE)
         found["pytorch-optimizer"] = lambda own: pytorch_optimizer.Muon([{"params": own, "use_muon": True}], lr=RATE)
+    if len(sizes) > 1:
+        found[FLOOR] = lambda own: TwoProducts(own, lr=RATE)
     return found
 
 
@@ -118,7 +145,7 @@ def _measured(name: str, sizes: Sizes) -> list[Row]:
             milliseconds=cost.seconds * 1e3,
             products=cost.seconds / unit,
             peak_mebibytes=None if cost.peak_bytes is None else cost.peak_bytes / 2**20,
-            error=None if method == "torch AdamW" else _error(own[method][0]),
+            error=None if method in ("torch AdamW", FLOOR) else _error(own[method][0]),
             calls=cost.calls,
         )
         for method, cost in costs.items()

@@ -17,6 +17,8 @@ from tables import (
 )
 
 MIXED, SMALL = "12 of 512x512, 4 of 2048x512, 2 of 1024x1024", "200 of 32x32"
+# What is measured to say how fast a step could be.
+FLOOR = "no method, two products in float32"
 # What is promised: method, peer, where, and how many times faster at least.
 STEP_TARGETS = [
     ("Muon", "torch Muon", MIXED, 3.5),
@@ -46,6 +48,7 @@ def page(numbers: Numbers) -> str:
         peers(numbers),
         "## What is promised, and what was seen",
         markdown(promises(numbers)),
+        floor(numbers),
         markdown(limits(numbers)),
         "## One step",
         *[f"{name}\n\n{markdown(costs(rows))}" for name, rows in grouped(numbers["steps"], "matrices")],
@@ -81,6 +84,19 @@ def peers(numbers: Numbers) -> str:
     if not _has(numbers, "pytorch-optimizer", MIXED):
         text += ", and on the large matrices only torch's of\nthe three was waited for"
     return text + ". Dion is not on the package index: its code was read, not measured."
+
+
+def floor(numbers: Numbers) -> str:
+    """What a step on the mixed set would have to be, and the least that it can be in float32."""
+    steps = [row for row in numbers["steps"] if row["matrices"] == MIXED]
+    taken = {row["method"]: row["milliseconds"] for row in merged(steps, "method")}
+    _, peer, _, times = STEP_TARGETS[0]
+    return (
+        f"On the mixed set {times} times as fast as {peer} is {taken[peer] / times:.3g} ms a step.\n"
+        "Momentum, one Gram matrix by symmetry and one product with it, the least that any known method does, take\n"
+        f"{taken[FLOOR]:.3g} ms in float32 here: what is left would have to do for the inverse root of every Gram\n"
+        "matrix, closer than Polar Express comes in five steps."
+    )
 
 
 def _has(numbers: Numbers, method: str, matrices: str) -> bool:
