@@ -132,7 +132,7 @@ def another_exponent(row: Any) -> Any:
 
 
 def two_leap(row: Any) -> Any:
-    """Of six deep networks two have a gradient that is a little more than the limit larger, and the others none that grows."""
+    """Of six deep networks two have a gradient a little more than the limit larger, the others one that stays."""
     if row.measure == "rate" or row.share != 1:
         return row
     return row._replace(value=2.01 if row.seed < 2 and row.depth > 10 else 0.0)
