@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gradients_page import FLOOR
 from orthoscope.linalg import polar_factor
 from orthoscope.linalg.parallel import balanced_over_cores
-from orthoscope.linalg.symmetric import hermitian_product
+from orthoscope.linalg.rough_products import rough_hermitian_product, rough_product
 from orthoscope.optim import Muon
 from timing import alternating, product_seconds
 
@@ -80,8 +80,12 @@ class TwoProducts(torch.optim.Optimizer):
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
         updates = torch._foreach_lerp(gradients, momenta, MOMENTUM)
         costs = [update.numel() * min(update.shape) for update in updates]
-        directions = balanced_over_cores(lambda found: found @ hermitian_product(found.mT, found), updates, costs)
+        directions = balanced_over_cores(_with_gram, updates, costs)
         torch._foreach_add_(weights, directions, alpha=-group["lr"])
+
+
+def _with_gram(matrix: Tensor) -> Tensor:
+    return rough_product(matrix, rough_hermitian_product(matrix.mT, matrix))
 
 
 def quintic(matrix: Tensor, steps: int = 5) -> Tensor:

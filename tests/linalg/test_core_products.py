@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg import core_products
-from orthoscope.linalg.core_products import add_product_on_cores_, gram_on_cores, product_on_cores
+from orthoscope.linalg.core_products import Cores, cores_for
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +24,9 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     on_cores = core_products.on_cores
 
-    def counted(function: object, tasks: list[object]) -> list[object]:
+    def counted(function: object, tasks: list[object], threads: int) -> list[object]:
         counts.append(len(tasks))
-        return on_cores(function, tasks)  # type: ignore[arg-type]
+        return on_cores(function, tasks, threads)  # type: ignore[arg-type]
 
     monkeypatch.setattr(core_products, "on_cores", counted)
     return counts
@@ -40,20 +40,39 @@ def gaussian(*shape: int, dtype: torch.dtype) -> Tensor:
 @pytest.mark.parametrize(("rows", "size", "strips"), [(1025, 1025, 9), (1300, 1024, 8), (300, 200, 0)])
 def test_products_are_the_plain_ones(rows: int, size: int, strips: int, dtype: torch.dtype, parts: list[int]) -> None:
     frame, square = gaussian(rows, size, dtype=dtype) / 32, gaussian(size, size, dtype=dtype) / 32
-    gram = gram_on_cores(frame)
-    torch.testing.assert_close(gram, frame.mT @ frame)
-    torch.testing.assert_close(product_on_cores(frame, square), frame @ square)
     target = frame.clone()
-    assert add_product_on_cores_(target, frame, square).data_ptr() == target.data_ptr()
+    with cores_for(frame) as cores:
+        gram, turned = cores.gram(frame), cores.product(frame, square)
+        assert cores.add_product_(target, frame, square).data_ptr() == target.data_ptr()
+    torch.testing.assert_close(gram, frame.mT @ frame)
+    torch.testing.assert_close(turned, frame @ square)
     torch.testing.assert_close(target, frame + frame @ square)
     assert parts == ([strips, 2, 2] if strips else [])
     if strips:
         assert torch.equal(gram.tril(-128), gram.triu(128).mT)
 
 
-def test_one_thread_and_many_share_all_cores(parts: list[int]) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_tasks_are_done_in_order(count: int) -> None:
+    results = Cores(count).each(lambda task: torch.tensor(task**2), range(5), cost=1 << 25)
+    assert [int(result) for result in results] == [0, 1, 4, 9, 16]
+
+
+def test_this_thread_stays_on_one_core_and_gets_its_own_back() -> None:
+    frame = gaussian(1024, 1024, dtype=torch.float32)
+    with cores_for(frame) as cores:
+        assert (cores.count, torch.get_num_threads()) == (2, 1)
+        cores.product(frame, frame)
+        assert torch.get_num_threads() == 1, "also after workers have started"
+    assert torch.get_num_threads() == 2
+    with pytest.raises(ZeroDivisionError), cores_for(frame) as cores:
+        cores.each(lambda task: torch.tensor(1 // task), [0], cost=1)
+    assert torch.get_num_threads() == 2
+
+
+def test_one_thread_and_many_share_all_cores() -> None:
     frame = gaussian(1024, 1024, dtype=torch.float32)
     for threads in (1, 4):
         torch.set_num_threads(threads)
-        torch.testing.assert_close(gram_on_cores(frame), frame.mT @ frame)
-    assert parts == []
+        with cores_for(frame) as cores:
+            assert (cores.count, torch.get_num_threads()) == (1, threads)

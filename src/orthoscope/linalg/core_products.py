@@ -1,51 +1,88 @@
-"""Large products in parts, one core each: no thread waits for another within a product.
+"""Large rough products in parts, one core each: no thread waits for another within a product.
 
-For where two inverses run one on a core too. Beside products that share all cores it would be slower: the threads of
-such a product stay awake for a while, in the way of these.
+For where two inverses run one on a core too.
 """
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar, final
 
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.parallel import on_cores
-from orthoscope.linalg.symmetric import fill_by_strips_, hermitian_product
+from orthoscope.linalg.onednn import suits
+from orthoscope.linalg.parallel import balanced_over_cores, on_cores
+from orthoscope.linalg.rough_products import add_rough_product_, rough_hermitian_product, rough_product
+from orthoscope.linalg.symmetric import fill_by_strips_
 
 # With more cores two inverses share all of them. Of fewer columns there are too few strips to deal out evenly.
 _CORES = 2
 _COLUMNS = 1024
 
-
-def gram_on_cores(frame: Tensor) -> Tensor:
-    r"""$Y^\top Y$ of a real matrix $(n, k)$."""
-    size = frame.shape[-1]
-    if not _is_worth_it(frame, size):
-        return hermitian_product(frame.mT, frame)
-    gram = frame.new_empty(size, size)
-    fill_by_strips_(gram, frame.mT, frame, on_cores)
-    return gram
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
 
 
-def product_on_cores(left: Tensor, right: Tensor) -> Tensor:
-    """$AB$ of matrices, some rows of it on every core."""
-    if not _is_worth_it(left, right.shape[-1]):
-        return left @ right
-    product = left.new_empty(len(left), right.shape[-1])
-    on_cores(lambda rows: torch.mm(left[rows], right, out=product[rows]), _row_blocks(len(left)))
-    return product
+@final
+class Cores:
+    """How products and tasks are computed: in parts and one task a core if there are several, else as always."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def gram(self, frame: Tensor) -> Tensor:
+        r"""$Y^\top Y$ of a real matrix $(n, k)$."""
+        if self.count == 1:
+            return rough_hermitian_product(frame.mT, frame)
+        gram = frame.new_empty(frame.shape[-1], frame.shape[-1])
+        rows = frame.mT.contiguous() if suits(frame.mT, frame) else frame.mT
+        fill_by_strips_(gram, rows, rows.mT, rough_product, run=self._run)
+        return gram
+
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        """$AB$ of matrices."""
+        found = left.new_empty(len(left), right.shape[-1])
+        self.by_rows(lambda rows: rough_product(left[rows], right, out=found[rows]), len(left))
+        return found
+
+    def add_product_(self, target: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        r"""$T \leftarrow T + AB$."""
+        self.by_rows(lambda rows: add_rough_product_(target[rows], left[rows], right), len(left))
+        return target
+
+    def each(self, function: Callable[[_Task], Tensor], tasks: Sequence[_Task], cost: int) -> list[Tensor]:
+        """`function` of every task, of `cost` multiply-adds."""
+        if self.count == 1:
+            return balanced_over_cores(function, tasks, [cost] * len(tasks))
+        return self._run(function, tasks)
+
+    def by_rows(self, function: Callable[[slice], object], rows: int) -> None:
+        """`function` of blocks of rows, as many as there are cores."""
+        block = -(-rows // self.count)
+        blocks = [slice(start, start + block) for start in range(0, rows, block)]
+        if self.count == 1:
+            for each in blocks:
+                function(each)
+        else:
+            self._run(function, blocks)
+
+    def _run(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        return on_cores(function, tasks, self.count)
 
 
-def add_product_on_cores_(target: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    r"""$T \leftarrow T + AB$ likewise."""
-    if not _is_worth_it(left, right.shape[-1]):
-        return target.addmm_(left, right)
-    on_cores(lambda rows: target[rows].addmm_(left[rows], right), _row_blocks(len(left)))
-    return target
+@contextmanager
+def cores_for(matrix: Tensor) -> Iterator[Cores]:
+    """Cores for products of a matrix $(n, k)$ and inverses of its size; on the way this thread stays on one of them.
 
-
-def _row_blocks(rows: int) -> list[slice]:
-    block = -(-rows // torch.get_num_threads())
-    return [slice(start, start + block) for start in range(0, rows, block)]
-
-
-def _is_worth_it(matrix: Tensor, columns: int) -> bool:
-    return matrix.device.type == "cpu" and torch.get_num_threads() == _CORES and columns >= _COLUMNS
+    Threads that shared an operation stay awake for a while, in the way of tasks that come next: sums between products
+    in parts made those take 1.5 times as long.
+    """
+    threads = torch.get_num_threads()
+    if matrix.device.type != "cpu" or threads != _CORES or matrix.shape[-1] < _COLUMNS:
+        yield Cores(1)
+        return
+    torch.set_num_threads(1)
+    try:
+        yield Cores(threads)
+    finally:
+        torch.set_num_threads(threads)

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.products import sum_with_product
-from orthoscope.linalg.symmetric import hermitian_product
+from orthoscope.linalg.rough_products import rough_hermitian_product, sum_with_rough_product
 
 Coefficients = tuple[float, float, float]
 
@@ -71,11 +70,11 @@ def polynomial_orthogonalization(frame: Tensor, name: str, steps: int, dtype: to
     following = torch.empty_like(current)
     gram, polynomial = (current.new_empty(*current.shape[:-2], *2 * current.shape[-1:]) for _ in range(2))
     for a, b, c in polynomial_schedule(name, steps):
-        hermitian_product(current.mT, current, out=gram)
+        rough_hermitian_product(current.mT, current, out=gram)
         if c == 0:
-            sum_with_product(current, current, gram, following, alpha=b, beta=a)
+            sum_with_rough_product(current, current, gram, following, alpha=b, beta=a)
         else:
-            sum_with_product(gram, gram, gram, polynomial, alpha=c, beta=b)
-            sum_with_product(current, current, polynomial, following, beta=a)
+            sum_with_rough_product(gram, gram, gram, polynomial, alpha=c, beta=b)
+            sum_with_rough_product(current, current, polynomial, following, beta=a)
         current, following = following, current
     return current

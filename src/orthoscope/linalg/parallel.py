@@ -53,9 +53,11 @@ def balanced_over_cores(
     return [results[i] for i in range(len(tasks))]
 
 
-def on_cores(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-    """`function` of every task, in this order, one core each, with gradients and inference mode as they are here."""
-    threads = torch.get_num_threads()
+def on_cores(function: Callable[[_Task], _Result], tasks: Sequence[_Task], threads: int | None = None) -> list[_Result]:
+    """`function` of every task, in this order, one core each, with gradients and inference mode as they are here.
+
+    On as many cores as torch has threads here, unless told.
+    """
     # A thread begins with gradients on, whatever the one that started it has set.
     inference, gradients = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
 
@@ -63,20 +65,19 @@ def on_cores(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> li
         with torch.inference_mode() if inference else torch.set_grad_enabled(gradients):
             return function(task)
 
-    try:
-        return list(_workers(threads, os.getpid()).map(as_here, tasks))
-    finally:
-        # A worker that starts lowers the default for threads to come; this puts it back.
-        torch.set_num_threads(threads)
+    workers = _workers(torch.get_num_threads() if threads is None else threads, os.getpid())
+    return list(workers.map(as_here, tasks))
 
 
 @functools.cache
 def _workers(threads: int, process: int) -> ThreadPoolExecutor:
     """Threads that compute on one core each. One pool a process: a forked one has none of its parent's threads."""
+    here = torch.get_num_threads()
     pool = ThreadPoolExecutor(threads, initializer=_stay_on_one_core)
-    # All are started now: one that started later would lower the default for threads to come, after it was put back.
+    # All are started now: each lowers the default for threads to come, which is put back when the last has done so.
     everyone = threading.Barrier(threads)
     list(pool.map(lambda _: everyone.wait(), range(threads)))
+    torch.set_num_threads(here)
     return pool
 
 

@@ -7,11 +7,10 @@ import torch
 from scipy.special import ellipj, ellipkm1
 from torch import Tensor
 
-from orthoscope.linalg.core_products import add_product_on_cores_, gram_on_cores, product_on_cores
+from orthoscope.linalg.core_products import Cores, cores_for
 from orthoscope.linalg.gram_series import inverse_root_series
-from orthoscope.linalg.parallel import balanced_over_cores
+from orthoscope.linalg.rough_products import rough_inverse
 from orthoscope.linalg.spectral_norm import spectral_norm_estimate
-from orthoscope.linalg.symmetric import positive_inverse
 
 # What the first step is the best for. The Gram matrix squares the condition number: at 2e4 the 1e-16 of double
 # precision become 4e-8, and at 5e4 more than single precision has.
@@ -36,6 +35,13 @@ class Zolotarev(NamedTuple):
     scale: float
     weights: tuple[float, ...]
     poles: tuple[float, ...]
+    largest: float = 1.0  # x for which it is meant
+
+    def stretched(self, largest: float) -> "Zolotarev":
+        r"""$f(x/s)$."""
+        square = (largest / self.largest) ** 2
+        weights, poles = (tuple(square * value for value in values) for values in (self.weights, self.poles))
+        return Zolotarev(self.scale * self.largest / largest, weights, poles, largest)
 
     def __call__(self, x: float) -> float:
         return self.scale * x * (1 + sum(a / (x**2 + c) for a, c in zip(self.weights, self.poles, strict=True)))
@@ -77,26 +83,28 @@ def zolotarev_polar_factor(matrix: Tensor) -> Tensor | None:
     series. What is left of the excess is seen, not only expected: None if it is too much, also for matrices that lost
     rank.
     """
-    size = _MARGIN * spectral_norm_estimate(matrix, _STEPS)
-    if not 0 < size < torch.inf:
-        return None
+    with cores_for(matrix) as cores:
+        size = _MARGIN * spectral_norm_estimate(matrix, _STEPS)
+        return _polar_factor(matrix.double(), size, cores) if 0 < size < torch.inf else None
+
+
+def _polar_factor(current: Tensor, size: float, cores: Cores) -> Tensor | None:
     first = zolotarev(_POLES, SMALLEST)
     second = zolotarev(_POLES, first(SMALLEST))
-    current = matrix.double()
-    current = product_on_cores(current, _factor(gram_on_cores(current).div_(size**2), first, 1 / size)).float()
+    current = cores.product(current, _factor(cores.gram(current), first.stretched(size), 1.0, cores)).float()
     # Half way between the largest and the smallest value: the series goes both ways.
     centre = (1 + second(first(SMALLEST))) / 2
-    current = product_on_cores(current, _factor(gram_on_cores(current), second, 1 / centre))
-    excess = gram_on_cores(current)
+    current = cores.product(current, _factor(cores.gram(current), second, 1 / centre, cores))
+    excess = cores.gram(current)
     excess.diagonal().sub_(1)
-    found = spectral_norm_estimate(excess, _STEPS)
+    found = spectral_norm_estimate(excess, _STEPS // 2)
     for degree, limit in _SERIES.items():
         if found <= limit:
-            return add_product_on_cores_(current.clone(), current, inverse_root_series(excess, degree))
+            return cores.add_product_(current.clone(), current, inverse_root_series(excess, degree))
     return None
 
 
-def _factor(gram: Tensor, function: Zolotarev, scale: float) -> Tensor:
+def _factor(gram: Tensor, function: Zolotarev, scale: float, cores: Cores) -> Tensor:
     r"""$s\,m\bigl(I + \sum_j a_j(S + c_jI)^{-1}\bigr)$; $S$ is overwritten."""
     scale *= function.scale
     # Memory is taken here: a thread that takes its own gives it back to the system, which clears it every time.
@@ -105,16 +113,20 @@ def _factor(gram: Tensor, function: Zolotarev, scale: float) -> Tensor:
         matrix.diagonal().add_(pole)
 
     def inverse(j: int) -> Tensor:
-        return positive_inverse(shifted[j], condition=1 + 1 / function.poles[j])
+        return rough_inverse(shifted[j], condition=1 + function.largest**2 / function.poles[j])
 
     tasks = range(len(shifted))
     if gram.device.type == "cpu":
-        factor, *others = balanced_over_cores(inverse, tasks, [len(gram) ** 3] * len(shifted))
+        factor, *others = cores.each(inverse, tasks, len(gram) ** 3)
     else:
         # A worker would not know the stream that is current here.
         factor, *others = map(inverse, tasks)
-    factor.mul_(scale * function.weights[0])
-    for other, weight in zip(others, function.weights[1:], strict=True):
-        factor.add_(other, alpha=scale * weight)
+
+    def combine(rows: slice) -> None:
+        factor[rows].mul_(scale * function.weights[0])
+        for other, weight in zip(others, function.weights[1:], strict=True):
+            factor[rows].add_(other[rows], alpha=scale * weight)
+
+    cores.by_rows(combine, len(factor))
     factor.diagonal().add_(scale)
     return factor

@@ -5,8 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.products import add_product_
-from orthoscope.linalg.symmetric import hermitian_product, positive_inverse
+from orthoscope.linalg.rough_products import rough_hermitian_product, rough_inverse, rough_product
 
 # Singular values from here to 1 are what the weights are optimal for. Not lower: the Gram matrix in single precision
 # knows nothing about values below 3e-4 of the norm, and I + cS loses its definiteness (seen at 1e-4).
@@ -64,10 +63,10 @@ def rational_orthogonalization(frame: Tensor, steps: int) -> Tensor:
     of a norm between 1e-6 and 1e6, or with entries at most about 1 in size. A zero matrix stays zero, nan stays within
     its matrix.
     """
-    gram = hermitian_product(frame.mT, frame)
+    gram = rough_hermitian_product(frame.mT, frame)
     norm = torch.linalg.vector_norm(gram, dim=(-2, -1), keepdim=True)
     norm = torch.where(norm == 0, 1, norm)
-    gram = gram / norm
+    gram.div_(norm)
     gram.diagonal(dim1=-2, dim2=-1).add_(_SHIFT * torch.finfo(gram.dtype).eps)
     schedule = halley_schedule(steps)
     factor = torch.empty(())
@@ -80,15 +79,17 @@ def rational_orthogonalization(frame: Tensor, steps: int) -> Tensor:
             factor = inverse.mul_(beta)
             factor.diagonal(dim1=-2, dim2=-1).add_(alpha)
         else:
-            factor = add_product_(factor.clone(), factor, inverse, alpha=beta, beta=alpha)
-    return frame @ factor.mul_(norm.rsqrt())
+            # Both are functions of S, so their product is symmetric.
+            turned = rough_hermitian_product(factor, inverse)
+            factor = factor.mul_(alpha).add_(turned, alpha=beta)
+    return rough_product(frame, factor.mul_(norm.rsqrt()))
 
 
 def shifted_inverse(gram: Tensor, c: float) -> Tensor:
     r"""$(I + cS)^{-1}$ for $S$ with eigenvalues from 0 to about 1."""
     matrix = gram * c
     matrix.diagonal(dim1=-2, dim2=-1).add_(1)
-    return positive_inverse(matrix, condition=1 + c)
+    return rough_inverse(matrix, condition=1 + c)
 
 
 def next_gram(gram: Tensor, inverse: Tensor, alpha: float, beta: float, c: float) -> Tensor:
@@ -98,4 +99,4 @@ def next_gram(gram: Tensor, inverse: Tensor, alpha: float, beta: float, c: float
     """
     following = gram.mul_(alpha**2).add_(inverse, alpha=(beta**2 - 2 * alpha * beta) / c)
     following.diagonal(dim1=-2, dim2=-1).add_(2 * alpha * beta / c)
-    return following.add_(hermitian_product(inverse, inverse), alpha=-(beta**2) / c)
+    return following.add_(rough_hermitian_product(inverse, inverse), alpha=-(beta**2) / c)

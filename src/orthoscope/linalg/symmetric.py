@@ -1,10 +1,12 @@
 """Products and inverses that are known to be Hermitian: half of the result is computed, the other half copied."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from orthoscope.linalg.products import add_product_
 from orthoscope.linalg.transformed import is_transformed
 
 # Rows of a strip. A matrix below four of them, or on an accelerator, is faster in one product.
@@ -34,32 +36,37 @@ def hermitian_product(left: Tensor, right: Tensor, out: Tensor | None = None) ->
     result = left.new_empty(*left.shape[:-1], size) if out is None else out
     count = left.shape[:-2].numel()
     stacks = (matrix.reshape(count, *matrix.shape[-2:]) for matrix in (left, right, result))
-    for one, other, product in zip(*stacks, strict=True):
-        fill_by_strips_(product, one, other)
+    for one, other, place in zip(*stacks, strict=True):
+        fill_by_strips_(place, one, other)
     return result
 
 
 def fill_by_strips_(
-    product: Tensor, left: Tensor, right: Tensor, run: Callable[[Callable[[int], None], range], object] | None = None
+    place: Tensor,
+    left: Tensor,
+    right: Tensor,
+    multiply: Callable[..., Tensor] = torch.mm,
+    strip: int = _STRIP,
+    run: Callable[[Callable[[int], Tensor], range], object] | None = None,
 ) -> None:
     """The Hermitian product of two matrices in a place: strips, the longest first, in turn or as `run` does."""
 
-    def fill(start: int) -> None:
-        torch.mm(left[start : start + _STRIP], right[:, start:], out=product[start : start + _STRIP, start:])
+    def fill(start: int) -> Tensor:
+        return multiply(left[start : start + strip], right[:, start:], out=place[start : start + strip, start:])
 
-    strips = range(0, len(product), _STRIP)
+    strips = range(0, len(place), strip)
     if run is None:
         for start in strips:
             fill(start)
     else:
         run(fill, strips)
-    _copy_to_lower_(product)
+    _copy_to_lower_(place, strip)
 
 
-def _copy_to_lower_(hermitian: Tensor) -> None:
+def _copy_to_lower_(hermitian: Tensor, strip: int = _STRIP) -> None:
     """What strips have left out below the diagonal."""
-    for start in range(_STRIP, len(hermitian), _STRIP):
-        hermitian[start:, start - _STRIP : start] = hermitian[start - _STRIP : start, start:].mH
+    for start in range(strip, len(hermitian), strip):
+        hermitian[start:, start - strip : start] = hermitian[start - strip : start, start:].mH
 
 
 def positive_inverse(matrix: Tensor, condition: float) -> Tensor:
@@ -74,33 +81,46 @@ def positive_inverse(matrix: Tensor, condition: float) -> Tensor:
     meaning, if it is not positive definite.
     """
     by_products = matrix.ndim == 2 and len(matrix) >= _SMALLEST and matrix.device.type == "cpu"
-    if by_products and torch.finfo(matrix.dtype).eps * condition <= _SAFE and not is_transformed(matrix):
-        return _invert_by_halves_(matrix)
+    if by_products and is_safe_for_halves(matrix, condition) and not is_transformed(matrix):
+        return invert_by_halves_(matrix, Products(torch.mm, add_product_, _STRIP))
     return _from_factor(matrix)
 
 
-def _invert_by_halves_(matrix: Tensor) -> Tensor:
+def is_safe_for_halves(matrix: Tensor, condition: float) -> bool:
+    """Whether `invert_by_halves_` is as accurate for a matrix of this type and condition number as a factorisation."""
+    return torch.finfo(matrix.dtype).eps * condition <= _SAFE
+
+
+class Products(NamedTuple):
+    r"""How to multiply: `product(A, B, out=...)`, `add_product_(T, A, B, alpha)`, and in strips of so many rows."""
+
+    product: Callable[..., Tensor]
+    add_product_: Callable[[Tensor, Tensor, Tensor, float], Tensor]
+    strip: int
+
+
+def invert_by_halves_(matrix: Tensor, by: Products) -> Tensor:
     """In its own memory: a block is written when it is not read any more. Below the diagonal nothing is read."""
     if len(matrix) <= _FACTORISED:
         return matrix.copy_(_from_factor(matrix))
     half = len(matrix) // 2
     upper, beside, lower = matrix[:half, :half], matrix[:half, half:], matrix[half:, half:]
-    _invert_by_halves_(upper)
-    turned = upper @ beside
-    _add_hermitian_product_(lower, beside.mT, turned, alpha=-1.0)
-    _invert_by_halves_(lower)
-    corner = torch.mm(turned, lower, out=beside)
-    _add_hermitian_product_(upper, corner, turned.mT, alpha=1.0)
+    invert_by_halves_(upper, by)
+    turned = by.product(upper, beside)
+    _add_hermitian_product_(lower, beside.mT, turned, -1.0, by)
+    invert_by_halves_(lower, by)
+    corner = by.product(turned, lower, out=beside)
+    _add_hermitian_product_(upper, corner, turned.mT, 1.0, by)
     _copy_to_lower_(upper)
     matrix[half:, :half] = corner.neg_().mT
     return matrix
 
 
-def _add_hermitian_product_(target: Tensor, left: Tensor, right: Tensor, alpha: float) -> None:
+def _add_hermitian_product_(target: Tensor, left: Tensor, right: Tensor, alpha: float, by: Products) -> None:
     r"""$P \leftarrow P + \alpha AB$ where $AB$ is symmetric: from the diagonal on, and some entries below."""
-    strip = _STRIP if len(target) >= 2 * _STRIP else len(target)
+    strip = by.strip if len(target) >= 2 * by.strip else len(target)
     for start in range(0, len(target), strip):
-        target[start : start + strip, start:].addmm_(left[start : start + strip], right[:, start:], alpha=alpha)
+        by.add_product_(target[start : start + strip, start:], left[start : start + strip], right[:, start:], alpha)
 
 
 def _from_factor(matrix: Tensor) -> Tensor:
