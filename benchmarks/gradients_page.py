@@ -163,13 +163,14 @@ def polar(rows: list[Numbers]) -> Table:
 
 
 def training(rows: list[Numbers]) -> Table:
-    header = ["optimizer", "learning rate", "loss", "minus AdamW's", "seeds"]
+    header = ["optimizer", "learning rate", "loss", "minus AdamW's", "worst seed", "seeds"]
     return [header] + [
         [
             row["optimizer"],
             f"{row['learning_rate']:g}",
             _interval(row["loss"]),
             "" if row["optimizer"] == "AdamW" else _interval(row["difference"]),
+            f"{row['worst']:.4f}",
             str(row["seeds"]),
         ]
         for row in rows

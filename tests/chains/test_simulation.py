@@ -229,6 +229,28 @@ def test_a_hundred_thousand_layers_take_the_memory_of_a_thousand() -> None:
     assert float(done.stdout) < 10_000
 
 
+MISTAKEN = """
+import torch
+
+from orthoscope.chains import Chain, simulate
+
+chain, record = Chain(4), {"mean": lambda hidden: hidden.mean((1, 2))}
+for wrong in ({"chain": "relu"}, {"seeds": 5}, {"record": torch.mean}):
+    given = {"chain": chain, "seeds": range(3), "record": record} | wrong
+    try:
+        simulate(torch.eye(4), depth=2, **given)
+    except TypeError as error:
+        print(error)
+"""
+
+
+def test_the_wrong_kind_of_thing_gets_a_sentence() -> None:
+    """In a process of its own, where types are not checked."""
+    done = subprocess.run([sys.executable, "-c", MISTAKEN], capture_output=True, text=True, check=True)
+    assert [line.partition(" is ")[0] for line in done.stdout.splitlines()] == ["chain", "seeds", "record"]
+    assert "such as Chain(64" in done.stdout
+
+
 # Behind a centred norm the preactivations of a unit sum to 0 over the batch, so only the first layer can kill it.
 @pytest.mark.parametrize(("norm", "depth"), [("batch", 1), ("batch_uncentred", 5)])
 def test_a_dead_unit_stays_dead_instead_of_becoming_nan(norm: str, depth: int) -> None:

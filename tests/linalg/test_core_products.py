@@ -1,5 +1,6 @@
 """Products by one core a part are the plain ones, whether they are worth it or not."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -64,6 +65,11 @@ def test_this_thread_stays_on_one_core_and_gets_its_own_back() -> None:
         assert (cores.count, torch.get_num_threads()) == (2, 1)
         cores.product(frame, frame)
         assert torch.get_num_threads() == 1, "also after workers have started"
+        seen: list[int] = []
+        thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        assert seen == [2], "a thread that starts meanwhile"
     assert torch.get_num_threads() == 2
     with pytest.raises(ZeroDivisionError), cores_for(frame) as cores:
         cores.each(lambda task: torch.tensor(1 // task), [0], cost=1)

@@ -103,6 +103,25 @@ def test_zolotarev_functions_are_the_best_ones(poles: int, smallest: float) -> N
         assert function(x) == pytest.approx(x * (a + b * x**2) / (1 + pole * x**2), rel=1e-7)
 
 
+def test_a_stretched_function_is_the_same_of_a_smaller_number() -> None:
+    function = zolotarev(2, 1e-3)
+    for stretched in (function.stretched(7.0), function.stretched(3.0).stretched(7.0)):
+        assert stretched.largest == 7.0
+        assert [stretched(7.0 * x) for x in (1e-3, 0.1, 1.0)] == pytest.approx([function(x) for x in (1e-3, 0.1, 1.0)])
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "remedy"),
+    [
+        (torch.ones(3), ValueError, "reshape"),
+        (torch.ones(3, 3, dtype=torch.int64), TypeError, "float"),
+    ],
+)
+def test_what_is_no_matrix_is_refused(given: Tensor, error: type[Exception], remedy: str) -> None:
+    with pytest.raises(error, match=remedy):
+        polar_factor(given)
+
+
 @pytest.mark.parametrize("entry", [0.0, torch.nan, torch.inf])
 def test_zolotarev_gives_up_where_there_is_no_factor(entry: float) -> None:
     assert zolotarev_polar_factor(torch.full((300, 260), entry)) is None

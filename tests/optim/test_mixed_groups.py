@@ -274,6 +274,20 @@ def test_groups_of_a_model_hold_each_parameter_once() -> None:
         stiefel_parameter_groups(model, include="head.*")
 
 
+def test_convolutions_that_are_not_one_matrix_are_left_to_the_rest_and_refused_if_asked_for() -> None:
+    model = nn.Sequential(nn.Conv2d(4, 8, 3), nn.ConvTranspose2d(8, 4, 3), nn.Conv2d(4, 4, 3, groups=4))
+    chosen, rest = stiefel_parameter_groups(model)
+    assert chosen["param_names"] == ["0.weight"]
+    assert {"1.weight", "2.weight"} <= set(rest["param_names"])
+    for name in ("1", "2.weight"):
+        with pytest.raises(
+            ValueError, match=f"{name[0]}.weight of Sequential .*transposed or grouped.*layers.orthogonal"
+        ):
+            stiefel_parameter_groups(model, name)
+    with pytest.raises(ValueError, match="transposed or grouped"):
+        stiefel_parameter_groups(model[1])
+
+
 class Tied(nn.Module):
     """A language model: the head reads out of the embedding."""
 

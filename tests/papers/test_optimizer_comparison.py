@@ -67,8 +67,13 @@ def test_the_quick_run_finds_what_is_claimed(rows: list[Row]) -> None:
 
 def test_a_difference_is_worded_by_its_interval(rows: list[Row]) -> None:
     worse = [row._replace(loss=row.loss + 100 * (row.optimizer == "Muon")) for row in rows]
-    assert {(each.verdict, each.why) for each in compare(worse)} == {("differs", "AdamW ends lower")}
-    on_digits, on_text = compare(rows)
+    assert {(each.verdict, each.why) for each in compare(worse)[:2]} == {("differs", "AdamW ends lower")}
+    assert [(each.verdict, each.why.partition(";")[0]) for each in compare(worse)[2:]] == [
+        ("differs", "torch's ends lower")
+    ] * 2
+    better = [row._replace(loss=row.loss - 100 * (row.optimizer == "Muon")) for row in rows]
+    assert {each.why.partition(";")[0] for each in compare(better)[2:]} == {"ours ends lower"}
+    on_digits, on_text, *_ = compare(rows)
     assert (on_digits.verdict, on_text.verdict) == ("differs", "agrees")
     assert on_digits.why.startswith("no difference is shown")
 

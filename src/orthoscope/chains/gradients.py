@@ -10,7 +10,7 @@ from torch import Tensor
 from orthoscope.chains.backward import SEGMENT, Loss, Networks, kept_numbers
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.groups import over_groups
-from orthoscope.chains.inputs import checked_layers, checked_starts
+from orthoscope.chains.inputs import check_kinds, checked_layers, checked_starts
 from orthoscope.chains.losses import cross_entropy
 from orthoscope.chains.memory import Memory
 
@@ -72,6 +72,7 @@ def _log_norms(
     loss: str | Loss,
     classes: int,
 ) -> Float[Tensor, "seeds ends layers"]:
+    check_kinds(chain, seeds)
     starts = checked_starts(start, seeds)
     if isinstance(loss, str) and loss != "cross_entropy":
         raise ValueError(f"unknown loss {loss!r}: give 'cross_entropy', or a function of the last representations")

@@ -1,9 +1,21 @@
 """What simulations accept, and one sentence for what they do not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jaxtyping import Float
 from torch import Tensor
+
+from orthoscope.chains.chain import Chain
+
+
+def check_kinds(chain: object, seeds: object, record: object = None) -> None:
+    """Refuse what is not of the kind that it should be, which would be found out much later and less clearly."""
+    if not isinstance(chain, Chain):
+        raise TypeError(f"chain is {chain!r}: describe the layers by a Chain, such as Chain(64, activation='relu')")
+    if not hasattr(seeds, "__len__"):
+        raise TypeError(f"seeds is {seeds!r}: give one seed for every network, such as range(10)")
+    if record is not None and not isinstance(record, Mapping):
+        raise TypeError(f"record is {record!r}: give functions by name, such as {{'gap': metrics.orthogonality_gap}}")
 
 
 def checked_starts(start: Tensor, seeds: Sequence[int]) -> Float[Tensor, "seeds samples units"]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.graded import graded_log_singular_values
-from orthoscope.chains.inputs import checked_layers, checked_starts
+from orthoscope.chains.inputs import check_kinds, checked_layers, checked_starts
 from orthoscope.chains.sources import sources
 from orthoscope.chains.triangles import Triangles, triangles
 
@@ -53,6 +53,7 @@ def vanilla_products(
     $W_\ell Q_{\ell-1} = Q_\ell R_\ell$, the sum for row $i$ being taken at its own scale. So thousands of layers
     neither overflow nor underflow, and small singular values are as accurate as large ones.
     """
+    check_kinds(chain, seeds)
     starts, wanted = checked_starts(start, seeds), checked_layers(layers, depth)
     _check_linear(chain)
     frame, triangle = torch.linalg.qr(starts.mT)

@@ -11,7 +11,7 @@ from torch import Tensor
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.draws import BLOCK
 from orthoscope.chains.groups import over_groups
-from orthoscope.chains.inputs import checked_layers, checked_starts
+from orthoscope.chains.inputs import check_kinds, checked_layers, checked_starts
 from orthoscope.chains.memory import Memory
 from orthoscope.chains.sources import sources
 from orthoscope.chains.weights import Batches, layers_in_law, preactivations, shape_in_law
@@ -52,6 +52,7 @@ def simulate(
     meets and never the matrix. Computed in float64 on the device of `start`; on a CPU groups of networks run on
     one core each, so the functions in `record` may be called from several threads. Only what is recorded is kept.
     """
+    check_kinds(chain, seeds, record)
     starts, wanted = checked_starts(start, seeds), checked_layers(layers, depth)
 
     def follow(group: slice) -> Recording:

@@ -103,11 +103,10 @@ CHARTS: dict[str, Chart] = {
 
 
 def chosen_map(rows: int, columns: int, is_complex: bool) -> str:
-    """What `map="auto"` means: Householder up to 64 rows and for tall frames, Cayley for all others and complex ones.
+    """What `map="auto"` means: Householder for real frames at least twice as tall as wide, Cayley for all others.
 
-    Of the maps whose anchor is small these two are the fastest. A large square frame costs Cayley one inverse and two
-    products, fewer than the panels of reflections; reflections have no inverse to grow ill-conditioned, and are real.
-    `make bench-weights` measures both for a machine.
+    Of the maps whose anchor is small these two are the fastest. A square frame costs Cayley one inverse and two
+    products, fewer than the panels of reflections, most of all if it is small; for tall ones the two are alike, and
+    reflections have no inverse to grow ill-conditioned. `make bench-weights` measures both for a machine.
     """
-    small, tall = rows <= 64, rows >= 2 * columns
-    return "householder" if (small or tall) and not is_complex else "cayley"
+    return "householder" if rows >= 2 * columns and not is_complex else "cayley"

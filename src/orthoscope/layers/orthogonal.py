@@ -36,8 +36,9 @@ def orthogonal(
     The coordinates are a new parameter: make the optimizer after this call, with `weight_decay=0` for them, since decay
     moves the weight within its manifold. Another module that shares the weight keeps the old one.
 
-    `map`: "householder", "cayley", "exponential" (a whole base frame is stored) or "givens"; "auto" takes the fastest
-    for the shape and says which in `repr(module)`. Complex weights need "cayley" or "exponential".
+    `map`: "householder", "cayley", "exponential" (a whole base frame is stored) or "givens"; "auto" takes the second,
+    for tall weights the first, which is about as fast there, and says which in `repr(module)`. Complex weights need
+    "cayley" or "exponential".
     `num_reflections`, `num_rotations`: fewer than the full number is a cheaper, partial family. Rotations come in
     fans, each coordinate with all later ones, so that $p$ fans of $n$ rows are $p(2n-p-1)/2$ rotations.
     `determinant`: +1 or -1, for square real weights; by default that of the starting weight. Training cannot change it.

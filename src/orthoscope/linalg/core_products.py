@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.onednn import suits
-from orthoscope.linalg.parallel import balanced_over_cores, on_cores
+from orthoscope.linalg.parallel import balanced_over_cores, on_cores, on_one_core
 from orthoscope.linalg.rough_products import add_rough_product_, rough_hermitian_product, rough_product
 from orthoscope.linalg.symmetric import fill_by_strips_
 
@@ -58,7 +58,7 @@ class Cores:
 
     def by_rows(self, function: Callable[[slice], object], rows: int) -> None:
         """`function` of blocks of rows, as many as there are cores."""
-        block = -(-rows // self.count)
+        block = max(1, -(-rows // self.count))
         blocks = [slice(start, start + block) for start in range(0, rows, block)]
         if self.count == 1:
             for each in blocks:
@@ -81,8 +81,5 @@ def cores_for(matrix: Tensor) -> Iterator[Cores]:
     if matrix.device.type != "cpu" or threads != _CORES or matrix.shape[-1] < _COLUMNS:
         yield Cores(1)
         return
-    torch.set_num_threads(1)
-    try:
+    with on_one_core():
         yield Cores(threads)
-    finally:
-        torch.set_num_threads(threads)

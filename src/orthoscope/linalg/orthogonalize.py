@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.newton_schulz import polynomial_orthogonalization, polynomial_response
+from orthoscope.linalg.onednn import suits
 from orthoscope.linalg.polar import polar_factor
 from orthoscope.linalg.precision import full_precision
 from orthoscope.linalg.rational import rational_orthogonalization, rational_response
@@ -18,6 +19,9 @@ _CHUNK_BYTES = 1 << 19
 
 # From this size of the small side a Cholesky factorisation keeps up with products, on a CPU.
 _RATIONAL_SIDE = 256
+
+# From this size on a product of one matrix is worth a call of its own, where another library is faster.
+_ALONE = 192
 
 _FACTORISED = (torch.float32, torch.float64)
 
@@ -141,7 +145,9 @@ def _cached(stack: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
     if stack.device.type != "cpu":
         return (stack,)
     count = _CHUNK_BYTES // (stack[0].numel() * dtype.itemsize)
-    return stack.unbind() if count <= 1 else stack.split(count)
+    # Another library may be faster for one matrix than any is for a stack.
+    alone = min(stack.shape[-2:]) >= _ALONE and dtype == torch.float32 and suits(stack[0], stack[0].mT)
+    return stack.unbind() if count <= 1 or alone else stack.split(count)
 
 
 def _orthogonalized(matrix: Tensor, method: str, steps: int, dtype: torch.dtype) -> Tensor:

@@ -3,8 +3,9 @@
 import functools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -76,9 +77,27 @@ def _workers(threads: int, process: int) -> ThreadPoolExecutor:
     pool = ThreadPoolExecutor(threads, initializer=_stay_on_one_core)
     # All are started now: each lowers the default for threads to come, which is put back when the last has done so.
     everyone = threading.Barrier(threads)
-    list(pool.map(lambda _: everyone.wait(), range(threads)))
-    torch.set_num_threads(here)
+    try:
+        list(pool.map(lambda _: everyone.wait(), range(threads)))
+    finally:
+        torch.set_num_threads(here)
     return pool
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """What this thread computes meanwhile it computes on one core; other threads, also those that start, on as many as
+    before."""
+    threads = torch.get_num_threads()
+    _stay_on_one_core()
+    try:
+        # What a thread sets is also the default for threads to come: this one is gone when it has put that back.
+        messenger = threading.Thread(target=torch.set_num_threads, args=(threads,))
+        messenger.start()
+        messenger.join()
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _stay_on_one_core() -> None:

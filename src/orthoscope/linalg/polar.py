@@ -30,6 +30,7 @@ def polar_factor(matrix: Tensor) -> Tensor:
     them is returned, orthonormal in every case. A matrix that is not finite gives nan, and its neighbours in the batch
     are not touched. Differentiable.
     """
+    _check(matrix)
     if matrix.shape[-2] < matrix.shape[-1]:
         return polar_factor(matrix.mT).mT.contiguous()
     if matrix.is_complex() or is_transformed(matrix):
@@ -39,6 +40,15 @@ def polar_factor(matrix: Tensor) -> Tensor:
     with full_precision(matrix.device.type):
         frames = [_single_precision(each) for each in matrix.reshape(-1, *matrix.shape[-2:])]
     return torch.stack(frames).view(matrix.shape).to(matrix.dtype) if frames else matrix.clone()
+
+
+def _check(matrix: Tensor) -> None:
+    if not torch.is_tensor(matrix):
+        raise TypeError(f"needs a tensor, got {type(matrix).__name__}: convert it with torch.as_tensor")
+    if matrix.ndim < 2:
+        raise ValueError(f"needs matrices (*batch, rows, columns), got shape {tuple(matrix.shape)}: reshape it")
+    if not (matrix.is_floating_point() or matrix.is_complex()):
+        raise TypeError(f"needs floating or complex matrices, got {matrix.dtype}: convert it with .float()")
 
 
 def _single_precision(matrix: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.gram_series import corrected
-from orthoscope.linalg.products import add_product_
-from orthoscope.linalg.rational import halley_weights, next_gram, shifted_inverse
+from orthoscope.linalg.rational import halley_weights, next_factor, next_gram, shifted_inverse
 from orthoscope.linalg.spectral_norm import spectral_norm_estimate
+from orthoscope.linalg.symmetric import hermitian_product
 
 # Up to this ratio of singular values the Gram matrix in single precision, wrong by its square times 6e-8, still gives
 # the polar factor to 1e-6.
@@ -74,7 +74,7 @@ def _finished(matrix: Tensor, largest: float) -> Tensor | None:
     as well.
     """
     matrix = matrix / largest
-    gram = matrix.mT @ matrix
+    gram = hermitian_product(matrix.mT, matrix)
     smallest, factor = 1 / largest, None
     for _ in range(_MAX_STEPS):
         a, b, c = halley_weights(smallest)
@@ -82,11 +82,7 @@ def _finished(matrix: Tensor, largest: float) -> Tensor | None:
         inverse = shifted_inverse(gram, c)
         gram = next_gram(gram, inverse, alpha, beta, c)
         smallest = min(1.0, smallest * (a + b * smallest**2) / (1 + c * smallest**2))
-        if factor is None:
-            factor = inverse.mul_(beta)
-            factor.diagonal().add_(alpha)
-        else:
-            factor = add_product_(factor.clone(), factor, inverse, alpha=beta, beta=alpha)
+        factor = next_factor(factor, inverse, alpha, beta)
         if 1 - smallest**2 <= _SERIES:
             excess = gram.clone()
             excess.diagonal().sub_(1)

@@ -8,7 +8,7 @@ from scipy.special import ellipj, ellipkm1
 from torch import Tensor
 
 from orthoscope.linalg.core_products import Cores, cores_for
-from orthoscope.linalg.gram_series import inverse_root_series
+from orthoscope.linalg.gram_series import corrected, inverse_root_series
 from orthoscope.linalg.rough_products import rough_inverse
 from orthoscope.linalg.spectral_norm import spectral_norm_estimate
 
@@ -35,10 +35,10 @@ class Zolotarev(NamedTuple):
     scale: float
     weights: tuple[float, ...]
     poles: tuple[float, ...]
-    largest: float = 1.0  # x for which it is meant
+    largest: float = 1.0  # the largest x for which it is meant
 
     def stretched(self, largest: float) -> "Zolotarev":
-        r"""$f(x/s)$."""
+        r"""$f(x/s)$ with the $s$ by which it is meant for $x$ up to `largest`."""
         square = (largest / self.largest) ** 2
         weights, poles = (tuple(square * value for value in values) for values in (self.weights, self.poles))
         return Zolotarev(self.scale * self.largest / largest, weights, poles, largest)
@@ -85,23 +85,26 @@ def zolotarev_polar_factor(matrix: Tensor) -> Tensor | None:
     """
     with cores_for(matrix) as cores:
         size = _MARGIN * spectral_norm_estimate(matrix, _STEPS)
-        return _polar_factor(matrix.double(), size, cores) if 0 < size < torch.inf else None
+        if not 0 < size < torch.inf:
+            return None
+        frame = _nearly_orthonormal(matrix.double(), size, cores)
+        excess = cores.gram(frame)
+        excess.diagonal().sub_(1)
+        found = spectral_norm_estimate(excess, _STEPS // 2)
+        degree = next((degree for degree, limit in _SERIES.items() if found <= limit), None)
+        if degree == 1:
+            return cores.add_product_(frame.clone(), frame, inverse_root_series(excess, degree))
+    return None if degree is None else corrected(frame, excess, degree)
 
 
-def _polar_factor(current: Tensor, size: float, cores: Cores) -> Tensor | None:
+def _nearly_orthonormal(current: Tensor, size: float, cores: Cores) -> Tensor:
+    """Both functions of a matrix whose norm is at most `size`, or a little more."""
     first = zolotarev(_POLES, SMALLEST)
     second = zolotarev(_POLES, first(SMALLEST))
     current = cores.product(current, _factor(cores.gram(current), first.stretched(size), 1.0, cores)).float()
     # Half way between the largest and the smallest value: the series goes both ways.
     centre = (1 + second(first(SMALLEST))) / 2
-    current = cores.product(current, _factor(cores.gram(current), second, 1 / centre, cores))
-    excess = cores.gram(current)
-    excess.diagonal().sub_(1)
-    found = spectral_norm_estimate(excess, _STEPS // 2)
-    for degree, limit in _SERIES.items():
-        if found <= limit:
-            return cores.add_product_(current.clone(), current, inverse_root_series(excess, degree))
-    return None
+    return cores.product(current, _factor(cores.gram(current), second, 1 / centre, cores))
 
 
 def _factor(gram: Tensor, function: Zolotarev, scale: float, cores: Cores) -> Tensor:

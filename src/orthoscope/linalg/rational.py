@@ -69,19 +69,14 @@ def rational_orthogonalization(frame: Tensor, steps: int) -> Tensor:
     gram.div_(norm)
     gram.diagonal(dim1=-2, dim2=-1).add_(_SHIFT * torch.finfo(gram.dtype).eps)
     schedule = halley_schedule(steps)
-    factor = torch.empty(())
+    factor = None
     for step, (a, b, c) in enumerate(schedule):
         alpha, beta = b / c, a - b / c
         inverse = shifted_inverse(gram, c)
         if step + 1 < len(schedule):
             gram = next_gram(gram, inverse, alpha, beta, c)
-        if step == 0:
-            factor = inverse.mul_(beta)
-            factor.diagonal(dim1=-2, dim2=-1).add_(alpha)
-        else:
-            # Both are functions of S, so their product is symmetric.
-            turned = rough_hermitian_product(factor, inverse)
-            factor = factor.mul_(alpha).add_(turned, alpha=beta)
+        factor = next_factor(factor, inverse, alpha, beta)
+    assert factor is not None, "there is at least one step"
     return rough_product(frame, factor.mul_(norm.rsqrt()))
 
 
@@ -90,6 +85,17 @@ def shifted_inverse(gram: Tensor, c: float) -> Tensor:
     matrix = gram * c
     matrix.diagonal(dim1=-2, dim2=-1).add_(1)
     return rough_inverse(matrix, condition=1 + c)
+
+
+def next_factor(factor: Tensor | None, inverse: Tensor, alpha: float, beta: float) -> Tensor:
+    r"""$F(\alpha I + \beta W)$, and without a factor so far $\alpha I + \beta W$; both are overwritten."""
+    if factor is None:
+        factor = inverse.mul_(beta)
+        factor.diagonal(dim1=-2, dim2=-1).add_(alpha)
+        return factor
+    # Both are functions of S, so their product is symmetric.
+    turned = rough_hermitian_product(factor, inverse)
+    return factor.mul_(alpha).add_(turned, alpha=beta)
 
 
 def next_gram(gram: Tensor, inverse: Tensor, alpha: float, beta: float, c: float) -> Tensor:

@@ -111,7 +111,7 @@ def invert_by_halves_(matrix: Tensor, by: Products) -> Tensor:
     invert_by_halves_(lower, by)
     corner = by.product(turned, lower, out=beside)
     _add_hermitian_product_(upper, corner, turned.mT, 1.0, by)
-    _copy_to_lower_(upper)
+    _copy_to_lower_(upper)  # by narrow strips, whatever was added by
     matrix[half:, :half] = corner.neg_().mT
     return matrix
 

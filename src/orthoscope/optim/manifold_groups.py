@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
 
 from orthoscope.layers.selection import Include, selected_layers
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
@@ -22,13 +23,22 @@ def stiefel_parameter_groups(
     """Two groups for an optimizer: weights of linear and convolution layers on the manifold, and all the rest.
 
     `include` holds one or several shell patterns for names of layers or of their weights, as in `"encoder.*"`, or is
-    a function of name and layer. By default all, except those that are also an embedding's. Layers whose weight is
-    parametrized are left to the rest. A linear weight is a matrix `(out, in)` and a convolution `(out, in·k·k)`, rows
-    orthonormal where it is wide and columns where it is tall. `project_` makes them so.
+    a function of name and layer. By default all, except those that are also an embedding's and convolutions that are
+    transposed or in groups: their parameter is not one matrix `(out, in·k·k)`, so that they need `layers.orthogonal`,
+    and are refused if they are asked for. Layers whose weight is parametrized are left to the rest. A linear weight is
+    a matrix `(out, in)` and a convolution `(out, in·k·k)`, rows orthonormal where it is wide and columns where it is
+    tall. `project_` makes them so.
 
     The groups hold `param_names` too, by which the optimizer speaks of a weight; torch asks that all groups do.
     """
-    layers = selected_layers(model, include)
+    selected = selected_layers(model, include)
+    layers = {name: layer for name, layer in selected.items() if _is_one_matrix(layer)}
+    other = [name for name in selected if name not in layers]
+    if other and (include is not None or not layers):
+        raise ValueError(
+            f"{', '.join(other)} of {type(model).__name__} is the weight of a transposed or grouped convolution, which"
+            " is not one matrix (out, in·k·k): use layers.orthogonal for it"
+        )
     weights = {id(dict(layer.named_parameters(recurse=False)).get("weight")) for layer in layers.values()}
     chosen: dict[str, nn.Parameter] = {}
     rest: dict[str, nn.Parameter] = {}
@@ -45,10 +55,16 @@ def stiefel_parameter_groups(
     ]
 
 
+def _is_one_matrix(layer: nn.Module) -> bool:
+    """Whether rows of the parameter, flattened, are those of the matrix of one output position."""
+    return not isinstance(layer, _ConvNd) or (layer.groups == 1 and not layer.transposed)
+
+
 @torch.no_grad()
 def project_(weight: Tensor, batched: bool = False) -> Tensor:
     """Replace a weight by the nearest one that is orthonormal: a matrix, a convolution, or a batch of matrices.
 
+    A convolution is read as `(out, in·k·k)`, so not if it is transposed or in groups: `layers.orthogonal` knows those.
     A view of a parameter, as in `attention.in_proj_weight[:64]`, writes to it. What a parametrization computes is no
     such view; it is refused where autograd shows what it is.
     """

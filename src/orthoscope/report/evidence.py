@@ -57,15 +57,21 @@ def count_of(document: Document) -> str:
     """One sentence with the number of experiments, checks and verdicts."""
     experiments = document["experiments"]
     checks = [check["holds"] for one in experiments for check in one["checks"]]
-    verdicts = [row["verdict"] for one in experiments for row in one["evidence"]]
-    words = {"agrees": "agree", "differs": "differ", "corrected": "are corrected"}
-    told = ", ".join(f"{verdicts.count(verdict)} {word}" for verdict, word in words.items())
+    evidence = [row for one in experiments for row in one["evidence"]]
+    numbers = [row for row in evidence if row["printed"] is not None]
     errors = sum(one["state"] == "error" for one in experiments)
     ended = f" {errors} did not run to their end." if errors else ""
     return (
         f"{len(experiments)} experiments: {sum(checks)} of {len(checks)} checks hold; "
-        f"{len(verdicts)} comparisons: {told}.{ended}"
+        f"{len(evidence)} comparisons: {_told(evidence)}; "
+        f"{len(numbers)} of them with a printed number: {_told(numbers)}.{ended}"
     )
+
+
+def _told(evidence: Sequence[Row]) -> str:
+    words = {"agrees": "agree", "differs": "differ", "corrected": "are corrected"}
+    verdicts = [row["verdict"] for row in evidence]
+    return ", ".join(f"{verdicts.count(verdict)} {word}" for verdict, word in words.items())
 
 
 def _heading(one: Row) -> Text:

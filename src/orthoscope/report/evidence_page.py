@@ -14,8 +14,9 @@ Written by `orthoscope reproduce --page docs/results.md` from the tables in [res
 [reproducing.md](reproducing.md) says how to make them again.
 
 A verdict is *agrees* where the printed number is within our interval, or as near to ours as the reason says, or where
-the stated trend is seen; *differs* where it is not, with the reason; and *corrected* where the paper's statement is
-false: then the reason says what holds instead, and `orthoscope errata` has the counterexample of those that name one.
+the stated trend is seen (for li2023: if training went a quarter of the way to the stated limit at least); *differs*
+where it is not, with the reason; and *corrected* where the paper's statement is false: then the reason says what holds
+instead, and `orthoscope errata` has the counterexample of those that name one.
 Intervals are of two standard errors over seeds unless the reason says otherwise; of few seeds they cover less than
 95 %: 86 % of 4, 82 % of 3, 70 % of 2, and one seed has none. A dash in the paper's column is a picture or a trend
 without a number.

@@ -75,7 +75,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     for name in NORMS.values():
         mean, low, high = late_growth(rows, name)
         verdict: Verdict = "agrees" if high < 0.25 * explosion else "differs"
-        why = f"bounded; wide Gaussian networks grow by {explosion:.4f}"
+        why = f"bounded is less than a quarter of {explosion:.4f}, by which wide Gaussian networks grow"
         found.append(Evidence(f"growth of log ‖∇W₁‖ a layer, {name}", 0.0, mean, low, high, verdict, why))
     return found
 

@@ -106,7 +106,10 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Each optimizer at its best rate: intervals of its final loss and of the difference from AdamW's, seed by seed."""
+    """Each optimizer at its best rate: intervals of its final loss and of the difference from AdamW's, seed by seed.
+
+    And the worst seed: if it diverged, the intervals say little.
+    """
     return [
         {
             "task": task,
@@ -114,6 +117,7 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "learning_rate": best_rate(rows, task, name),
             "loss": interval(list(final_losses(rows, task, name, COMPARISON).values())),
             "difference": interval(differences(rows, task, name, "AdamW")),
+            "worst": max(final_losses(rows, task, name, COMPARISON).values()),
             "seeds": len(final_losses(rows, task, name, COMPARISON)),
         }
         for task in TASKS
@@ -161,7 +165,18 @@ def compare(rows: list[Row]) -> list[Evidence]:
         quantity = f"held-out loss of Muon minus that of AdamW after equally many steps, {task}"
         verdict: Verdict = "agrees" if high < 0 else "differs"
         found.append(Evidence(quantity, None, statistics.fmean(values), low, high, verdict, why))
-    return found
+    return found + [_between_muons(rows, task) for task in TASKS]
+
+
+def _between_muons(rows: list[Row], task: str) -> Evidence:
+    """Ours comes closer to UVᵀ than torch's, and nothing is said to follow from that."""
+    values = differences(rows, task, "Muon", "torch Muon")
+    low, high = interval(values)
+    rates = ", ".join(f"{best_rate(rows, task, name):g}" for name in ("Muon", "torch Muon"))
+    ends = "ours ends lower" if high < 0 else "torch's ends lower" if low > 0 else "no difference is shown"
+    quantity = f"held-out loss of Muon minus that of torch's Muon, {task}"
+    verdict: Verdict = "agrees" if low <= 0 <= high else "differs"
+    return Evidence(quantity, None, statistics.fmean(values), low, high, verdict, f"{ends}; at rates {rates}")
 
 
 def plot(rows: list[Row]) -> str:

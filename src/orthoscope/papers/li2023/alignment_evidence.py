@@ -116,6 +116,8 @@ def compare_all(rows: list[Row]) -> list[Evidence]:
                 why += f"; training went {nearer:.0%} of the way, with certainty"
                 found.append(Evidence(f"{words}, {data}", perfect, *ours, "agrees", why))
             else:
-                why += f"; training did not go {NEARER:.0%} of the way with certainty, and why was not tested"
+                passed = (ours[0] - perfect) * (before - perfect) < 0
+                how = "went past it" if passed else f"did not go {NEARER:.0%} of the way with certainty"
+                why += f"; training {how}, and why was not tested"
                 found.append(Evidence(f"{words}, {data}", perfect, *ours, "differs", why))
     return [row for row in found if math.isfinite(row.ours)]
