@@ -1,6 +1,6 @@
 """What one step of Muon costs, all matrices included: ours and the peers', in turns."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -9,7 +9,7 @@ import pytorch_optimizer
 import torch
 from torch import Tensor, nn
 
-from gradients_page import FLOOR
+from gradients_page import FLOOR, MIXED, SMALL
 from orthoscope.linalg import polar_factor
 from orthoscope.linalg.parallel import balanced_over_cores
 from orthoscope.linalg.rough_products import rough_hermitian_product, rough_product
@@ -19,10 +19,12 @@ from timing import alternating, product_seconds
 # Number of matrices, rows, columns.
 Sizes = list[tuple[int, int, int]]
 SETS: dict[str, Sizes] = {
-    "12 of 512x512, 4 of 2048x512, 2 of 1024x1024": [(12, 512, 512), (4, 2048, 512), (2, 1024, 1024)],
-    "200 of 32x32": [(200, 32, 32)],
+    MIXED: [(12, 512, 512), (4, 2048, 512), (2, 1024, 1024)],
+    SMALL: [(200, 32, 32)],
     "100 of 128x128": [(100, 128, 128)],
 }
+Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+COMPARED = ("orthoscope Muon", "the quintic loop in float32", "torch Muon")
 QUINTIC = (3.4445, -4.7750, 2.0315)
 MOMENTUM = 0.95
 RATE = 0.01
@@ -115,9 +117,9 @@ def bfloat16_products() -> float:
     return product_seconds(512, 512, 512, torch.bfloat16) / product_seconds(512, 512, 512)
 
 
-def optimizers(sizes: Sizes) -> dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]]:
+def optimizers(sizes: Sizes) -> dict[str, Make]:
     """By name, without weight decay."""
-    found: dict[str, Callable[[list[nn.Parameter]], torch.optim.Optimizer]] = {
+    found: dict[str, Make] = {
         "orthoscope Muon": lambda own: Muon(own, lr=RATE),
         "orthoscope Muon, keller": lambda own: Muon(own, lr=RATE, method="keller"),
         "the quintic loop in float32": lambda own: QuinticInFloat32(own, lr=RATE),
@@ -134,12 +136,19 @@ def optimizers(sizes: Sizes) -> dict[str, Callable[[list[nn.Parameter]], torch.o
 
 def table() -> list[Row]:
     """Every optimizer on every set."""
-    return [row for name, sizes in SETS.items() for row in _measured(name, sizes)]
+    return [row for name, sizes in SETS.items() for row in _measured(name, optimizers(sizes))]
 
 
-def _measured(name: str, sizes: Sizes) -> list[Row]:
-    own = {method: parameters(sizes) for method in optimizers(sizes)}
-    steps = {method: _from_zero(make(own[method]), own[method][0]) for method, make in optimizers(sizes).items()}
+def without_instructions() -> list[Row]:
+    """The mixed set, ours and the two peers that it has promises beside: for a process that may not use bfloat16's
+    instructions."""
+    return _measured(MIXED, {method: make for method, make in optimizers(SETS[MIXED]).items() if method in COMPARED})
+
+
+def _measured(name: str, candidates: Mapping[str, Make]) -> list[Row]:
+    sizes = SETS[name]
+    own = {method: parameters(sizes) for method in candidates}
+    steps = {method: _from_zero(make(own[method]), own[method][0]) for method, make in candidates.items()}
     costs = alternating(steps, rounds=11, patience=6.0)
     unit = sum(count * product_seconds(columns, rows, columns) for count, rows, columns in sizes)
     return [

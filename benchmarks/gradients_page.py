@@ -49,6 +49,7 @@ def page(numbers: Numbers) -> str:
         "## What is promised, and what was seen",
         markdown(promises(numbers)),
         floor(numbers),
+        without_instructions(numbers),
         markdown(limits(numbers)),
         "## One step",
         *[f"{name}\n\n{markdown(costs(rows))}" for name, rows in grouped(numbers["steps"], "matrices")],
@@ -96,6 +97,21 @@ def floor(numbers: Numbers) -> str:
         "Momentum, one Gram matrix by symmetry and one product with it, the least that any known method does, take\n"
         f"{taken[FLOOR]:.3g} ms in float32 here: what is left would have to do for the inverse root of every Gram\n"
         "matrix, closer than Polar Express comes in five steps."
+    )
+
+
+def without_instructions(numbers: Numbers) -> str:
+    """The same step where bfloat16 has no instructions of its own."""
+    rows = numbers["steps_without_instructions"]
+    taken = {row["method"]: row for row in merged(rows, "method")}
+    _, peer, _, times = STEP_TARGETS[0]
+    *_, seen = promise(rows, "Muon", peer, MIXED, times)
+    return (
+        "The promise is from a processor on which a product in bfloat16 takes longer than one in float32. With oneDNN\n"
+        "kept from this one's instructions for bfloat16, as it is where there are none\n"
+        f"(`ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI`), {peer} takes {taken[peer]['milliseconds']:.3g} ms,"
+        f" {taken[peer]['products']:.3g} products,\nand Muon here {taken['orthoscope Muon']['milliseconds']:.3g} ms:"
+        f" {seen}."
     )
 
 

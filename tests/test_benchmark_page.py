@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 ABOUT = {"commit", "versions", "threads", "processor", "seconds"}
 PAGES = {
     "weights": {"maps", "steps", "penalties"},
-    "gradients": {"bfloat16_products", "steps", "methods", "polar", "training"},
+    "gradients": {"bfloat16_products", "steps", "steps_without_instructions", "methods", "polar", "training"},
     "chains": {"figures", "growth"},
     "residual": {"blocks", "large", "twins"},
     "watch": {"idle", "looks", "every"},
@@ -71,10 +72,14 @@ def test_a_table_is_measured_in_processes_of_its_own(monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     processes = importlib.import_module("processes")
     (tmp_path / "some_table.py").write_text(
-        "import dataclasses, os\n\n\n@dataclasses.dataclass\nclass Row:\n    pid: int\n\n\n"
-        "def table():\n    return [Row(os.getpid())]\n"
+        "import dataclasses, os\n\n\n@dataclasses.dataclass\nclass Row:\n    pid: int\n    told: str = ''\n\n\n"
+        "def table():\n    return [Row(os.getpid())]\n\n\n"
+        "def other():\n    return [Row(os.getpid(), os.environ['SOMETHING'])]\n"
     )
     monkeypatch.setattr(processes, "__file__", str(tmp_path / "processes.py"))
     rows = processes.in_processes("some_table", 2)
     assert [row["process"] for row in rows] == [0, 1]
     assert rows[0]["pid"] != rows[1]["pid"]
+    (row,) = processes.in_processes("some_table", 1, table="other", environment={"SOMETHING": "else"})
+    assert row["told"] == "else"
+    assert "SOMETHING" not in os.environ

@@ -54,6 +54,17 @@ def test_products_are_the_plain_ones(rows: int, size: int, strips: int, dtype: t
 
 
 @pytest.mark.parametrize("count", [1, 2])
+def test_copies_are_of_their_own_memory_layout_and_type(count: int) -> None:
+    for matrix in (gaussian(65, 40, dtype=torch.float32), gaussian(40, 65, dtype=torch.float32).mT):
+        for dtype in (None, torch.float64):
+            copy = Cores(count).copied(matrix, dtype)
+            assert torch.equal(copy, matrix.to(copy.dtype))
+            assert copy.dtype == (dtype or torch.float32)
+            assert copy.stride() == matrix.stride()
+            assert copy.data_ptr() != matrix.data_ptr()
+
+
+@pytest.mark.parametrize("count", [1, 2])
 def test_tasks_are_done_in_order(count: int) -> None:
     results = Cores(count).each(lambda task: torch.tensor(task**2), range(5), cost=1 << 25)
     assert [int(result) for result in results] == [0, 1, 4, 9, 16]

@@ -56,6 +56,12 @@ class Cores:
             return balanced_over_cores(function, tasks, [cost] * len(tasks))
         return self._run(function, tasks)
 
+    def copied(self, matrix: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """A copy, in another type if given."""
+        copy = torch.empty_like(matrix, dtype=dtype)
+        self.by_rows(lambda rows: copy[rows].copy_(matrix[rows]), len(matrix))
+        return copy
+
     def by_rows(self, function: Callable[[slice], object], rows: int) -> None:
         """`function` of blocks of rows, as many as there are cores."""
         block = max(1, -(-rows // self.count))

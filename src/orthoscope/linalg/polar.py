@@ -39,7 +39,10 @@ def polar_factor(matrix: Tensor) -> Tensor:
         return _from_singular_vectors(matrix, corrected=matrix.dtype == torch.float64)
     with full_precision(matrix.device.type):
         frames = [_single_precision(each) for each in matrix.reshape(-1, *matrix.shape[-2:])]
-    return torch.stack(frames).view(matrix.shape).to(matrix.dtype) if frames else matrix.clone()
+    if not frames:
+        return matrix.clone()
+    frame = frames[0] if len(frames) == 1 else torch.stack(frames)
+    return frame.view(matrix.shape).to(matrix.dtype)
 
 
 def _check(matrix: Tensor) -> None:
@@ -52,13 +55,11 @@ def _check(matrix: Tensor) -> None:
 
 
 def _single_precision(matrix: Tensor) -> Tensor:
+    frame = zolotarev_polar_factor(matrix)
     # Not finite: the largest entry is not either, and comparing with nan is false.
-    if matrix.abs().amax() < torch.inf:
-        for method in (zolotarev_polar_factor, newton_polar_factor):
-            frame = method(matrix)
-            if frame is not None:
-                return frame
-    return _from_singular_vectors(matrix, corrected=False).float()
+    if frame is None and matrix.abs().amax() < torch.inf:
+        frame = newton_polar_factor(matrix)
+    return _from_singular_vectors(matrix, corrected=False).float() if frame is None else frame
 
 
 def _from_singular_vectors(matrix: Tensor, corrected: bool) -> Tensor:

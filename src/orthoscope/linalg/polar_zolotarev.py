@@ -87,13 +87,13 @@ def zolotarev_polar_factor(matrix: Tensor) -> Tensor | None:
         size = _MARGIN * spectral_norm_estimate(matrix, _STEPS)
         if not 0 < size < torch.inf:
             return None
-        frame = _nearly_orthonormal(matrix.double(), size, cores)
+        frame = _nearly_orthonormal(cores.copied(matrix, torch.float64), size, cores)
         excess = cores.gram(frame)
         excess.diagonal().sub_(1)
         found = spectral_norm_estimate(excess, _STEPS // 2)
         degree = next((degree for degree, limit in _SERIES.items() if found <= limit), None)
         if degree == 1:
-            return cores.add_product_(frame.clone(), frame, inverse_root_series(excess, degree))
+            return cores.add_product_(cores.copied(frame), frame, inverse_root_series(excess, degree))
     return None if degree is None else corrected(frame, excess, degree)
 
 
@@ -101,7 +101,8 @@ def _nearly_orthonormal(current: Tensor, size: float, cores: Cores) -> Tensor:
     """Both functions of a matrix whose norm is at most `size`, or a little more."""
     first = zolotarev(_POLES, SMALLEST)
     second = zolotarev(_POLES, first(SMALLEST))
-    current = cores.product(current, _factor(cores.gram(current), first.stretched(size), 1.0, cores)).float()
+    current = cores.product(current, _factor(cores.gram(current), first.stretched(size), 1.0, cores))
+    current = cores.copied(current, torch.float32)
     # Half way between the largest and the smallest value: the series goes both ways.
     centre = (1 + second(first(SMALLEST))) / 2
     return cores.product(current, _factor(cores.gram(current), second, 1 / centre, cores))
@@ -111,7 +112,7 @@ def _factor(gram: Tensor, function: Zolotarev, scale: float, cores: Cores) -> Te
     r"""$s\,m\bigl(I + \sum_j a_j(S + c_jI)^{-1}\bigr)$; $S$ is overwritten."""
     scale *= function.scale
     # Memory is taken here: a thread that takes its own gives it back to the system, which clears it every time.
-    shifted = [gram, *(gram.clone() for _ in function.poles[1:])]
+    shifted = [gram, *(cores.copied(gram) for _ in function.poles[1:])]
     for matrix, pole in zip(shifted, function.poles, strict=True):
         matrix.diagonal().add_(pole)
 
