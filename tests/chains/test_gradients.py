@@ -160,6 +160,9 @@ def test_bad_input_is_refused() -> None:
         simulate_gradients(start, chain, 2, seeds=[0], loss="mse")
     with pytest.raises(ValueError, match="the layers are 1 to 2"):
         simulate_gradients(start, chain, 2, seeds=[0], layers=[0])
+    for layer in (0, -1):
+        with pytest.raises(ValueError, match=f"layer is {layer}: layers are numbered from 1"):
+            gradients_by_depth(start, chain, [2], seeds=[0], layer=layer)
     with pytest.raises(ValueError, match="depth is 0"):
         simulate_gradients(start, chain, 0, seeds=[0])
     with pytest.raises(ValueError, match="classes is 1"):

@@ -325,6 +325,17 @@ def test_a_bad_chain_is_refused_in_one_sentence(change: dict[str, object], messa
         Chain(**({"width": 4} | change))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("width", 64.0), ("init", None), ("init", 3), ("activation", 3), ("norm", None)]
+)
+def test_the_wrong_kind_of_thing_in_a_chain_is_refused_in_one_sentence(name: str, value: object) -> None:
+    chain = Chain(4)
+    # Past the types that are checked here only: None for the weights was taken for orthogonal ones.
+    object.__setattr__(chain, name, value)
+    with pytest.raises(TypeError, match=f"{name} is {value!r}: give a"):
+        chain.__post_init__()
+
+
 def test_weights_of_a_wrong_shape_are_refused() -> None:
     with pytest.raises(ValueError, match="init returned weights of shape"):
         simulate(

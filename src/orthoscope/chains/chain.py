@@ -43,8 +43,16 @@ class Chain:
     gain: int | float | Callable[[int], int | float] = 1.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.width, int):
+            raise TypeError(f"width is {self.width!r}: give a whole number")
         if self.width < 1:
             raise ValueError(f"width is {self.width}: give at least 1")
+        for name in ("init", "activation"):
+            given = getattr(self, name)
+            if not isinstance(given, str) and not callable(given):
+                raise TypeError(f"{name} is {given!r}: give a name or a function")
+        if not isinstance(self.norm, str):
+            raise TypeError(f"norm is {self.norm!r}: give a name, 'none' for no normalisation")
         if isinstance(self.init, str) and self.init not in INITS:
             raise ValueError(f"unknown init {self.init!r}: choose one of {', '.join(INITS)}, or give a function")
         if isinstance(self.activation, str) and self.activation not in NONLINEARITIES:

@@ -59,6 +59,8 @@ def gradients_by_depth(
     Each has the law of `simulate_gradients`; those of one seed share their first layers and their head, so all
     depths together cost one way forth and one way back.
     """
+    if layer < 1:
+        raise ValueError(f"layer is {layer}: layers are numbered from 1")
     ends = checked_layers(depths, max(depths, default=0), first=layer)
     return _log_norms(start, chain, ends, [layer], seeds, loss, classes)[:, :, 0]
 
