@@ -3,12 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual bench-watch calibrate results-page reference-pages docs viewer browser clean
+.PHONY: demo test lint benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual bench-watch calibrate results-page reference-pages docs viewer browser compiler clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
 
-test: .venv/test.stamp browser  ## the whole test suite
+test: .venv/test.stamp browser compiler  ## the whole test suite
 	@# Which test needs them first depends on the order.
 	$(BIN)/orthoscope data get mnist fashion-mnist cifar10
 	$(BIN)/python -m pytest -n 2 --dist loadfile
@@ -74,6 +74,11 @@ browser:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null || \
 	  { echo "tests of the page need chromium and chromedriver: install the packages chromium and chromium-driver" >&2; exit 1; }
+
+# Compiled layers and steps are tested with the code that torch generates, which needs a compiler.
+compiler:
+	@command -v g++ >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends g++; } >/dev/null || \
+	  { echo "tests of compiled layers need a C++ compiler: install the package g++" >&2; exit 1; }
 
 clean:
 	rm -rf .venv build dist

@@ -112,10 +112,9 @@ def candidates(rows: int, columns: int) -> dict[str, Weight]:
     found |= {f"torch {name}": torch_map(rows, columns, name) for name in ("householder", "cayley")}
     if rows <= LARGEST_EXPONENTIAL:
         found["torch matrix_exp"] = torch_map(rows, columns, "matrix_exp")
-    if rows * columns <= FEW // 2:
-        found["geotorch cayley"] = geotorch_map(rows, columns, "cayley")
-        if rows <= 512:
-            found["geotorch expm"] = geotorch_map(rows, columns, "expm")
+    found["geotorch cayley"] = geotorch_map(rows, columns, "cayley")
+    if rows <= 512:
+        found["geotorch expm"] = geotorch_map(rows, columns, "expm")
     kinds = {"Björck": "Bjorck", "QR": "QR", "Cholesky": "Cholesky", "exponential": "Exponential"}
     for name, kind in kinds.items():
         parametrization = getattr(reparametrizers, f"Batched{kind}Orthogonalization")

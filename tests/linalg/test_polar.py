@@ -115,6 +115,7 @@ def test_a_stretched_function_is_the_same_of_a_smaller_number() -> None:
     [
         (torch.ones(3), ValueError, "reshape"),
         (torch.ones(3, 3, dtype=torch.int64), TypeError, "float"),
+        (torch.eye(3).to_sparse(), TypeError, "to_dense"),
     ],
 )
 def test_what_is_no_matrix_is_refused(given: Tensor, error: type[Exception], remedy: str) -> None:
@@ -153,8 +154,27 @@ def test_rank_deficient_and_broken_matrices(dtype: torch.dtype, shape: tuple[int
 def test_derivatives_pass(dtype: torch.dtype, shape: tuple[int, int]) -> None:
     matrix = gaussian(*shape, dtype=dtype).requires_grad_()
     assert torch.autograd.gradcheck(polar_factor, matrix)
+    assert torch.autograd.gradgradcheck(polar_factor, matrix)
     large = gaussian(260, 256, dtype=torch.float32).requires_grad_()
     assert polar_factor(large).requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("values", [(1, 1, 1), (2, 2, 1), (3, 1, 1)], ids=str)
+def test_equal_singular_values_do_not_stop_a_derivative(values: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Where a polar factor is smooth and the singular vectors are not; with only ones, on the Stiefel manifold."""
+    for rows in (3, 5):
+        left, right = (torch.linalg.qr(gaussian(size, 3, dtype=dtype, seed=size)).Q for size in (rows, 3))
+        matrix = (left * torch.tensor(values)) @ right.mH
+        assert torch.autograd.gradcheck(polar_factor, matrix.requires_grad_())
+        assert torch.autograd.gradcheck(polar_factor, matrix.mT.detach().requires_grad_())
+
+
+@pytest.mark.parametrize("size", [3, 300])
+def test_at_the_identity_a_gradient_is_its_skew_part(size: int) -> None:
+    matrix, gradient = torch.eye(size).requires_grad_(), gaussian(size, size, dtype=torch.float32)
+    polar_factor(matrix).backward(gradient)
+    torch.testing.assert_close(matrix.grad, (gradient - gradient.mT) / 2)
 
 
 def test_exact_products_have_twice_the_digits() -> None:

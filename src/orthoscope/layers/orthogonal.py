@@ -50,6 +50,8 @@ def orthogonal(
     float16 and bfloat16 weights are computed in float32, also under autocast. Assigning an orthonormal
     `module.weight` keeps it, any other is refused; `load_state_dict` also takes checkpoints that hold the plain weight.
     `torch.nn.utils.parametrize.cached()` computes the weight once for many uses; `remove_parametrizations` leaves it.
+    Derivatives are of any order by `backward`; forward mode, so `torch.func.jvp` and `hessian`, is for "cayley" and
+    "exponential" only.
     """
     check_module(module, generator)
     weight = matrix_weight(module, name, start)

@@ -107,7 +107,7 @@ def _inverse(generator: Tensor) -> Tensor:
     else:
         # In double precision, of which this is a small part: in single, long X₂ would cost ε‖X₂‖² of orthonormality.
         square, below = _halves(generator.to(torch.promote_types(generator.dtype, torch.float64)))
-        adjoint = _skew(square).add_(below.mH @ below, alpha=0.5)
+        adjoint = _skew(square).add_((below.mH / 2) @ below)  # not alpha=½: see `plus_scaled_`
     adjoint.diagonal(dim1=-2, dim2=-1).add_(2)
     return accretive_inverse(adjoint.mH).to(generator.dtype)
 
@@ -125,7 +125,7 @@ def _pull_back(generator: Tensor, y: Tensor, frame_grad: Tensor, inverse_grad: T
         d = adjoint @ (frame_grad if inverse_grad is None else frame_grad + inverse_grad) @ adjoint
         return _read_part(d - d.mH)
     below, (square_grad, below_grad) = _halves(generator)[1], _halves(frame_grad)
-    square_grad = torch.add(square_grad, below.mH @ below_grad, alpha=0.5)
+    square_grad = square_grad + (below.mH / 2) @ below_grad
     d = adjoint @ (square_grad if inverse_grad is None else square_grad + inverse_grad) @ adjoint
     below_grad = below_grad @ (adjoint / 2) - below @ ((d + d.mH) / 2)
     return torch.cat([_read_part(d - d.mH), below_grad], dim=-2)

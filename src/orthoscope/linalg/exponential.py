@@ -4,9 +4,13 @@ import torch
 from jaxtyping import Inexact
 from torch import Tensor
 
+from orthoscope.linalg.gram_series import gram_excess, inverse_root_series
 from orthoscope.linalg.precision import full_precision
 from orthoscope.linalg.products import skew_part
 from orthoscope.linalg.taylor import taylor_exponential
+
+# Distance from orthonormal up to which the series leaves a rounding.
+_NEAR = 0.01
 
 
 def skew_exponential(skew: Inexact[Tensor, "*batch size size"]) -> Inexact[Tensor, "*batch size size"]:
@@ -36,6 +40,9 @@ def exponential_frame(
     geodesic of the canonical metric (Edelman, Arias & Smith, 1998) ends that starts at $B$ along the projection
     of $X$ on the tangent space, $X - \tfrac12B(B^\mathsf{H}X + X^\mathsf{H}B)$. Real square frames keep the
     determinant of the anchor; all others are reached.
+
+    Square frames are orthonormal for coordinates of any size. Tall ones are up to $\|X\|_2$ of about $10^4$ in single
+    precision and $10^{12}$ in double, where roundings are a hundredth of a radian; beyond that they are nan.
     """
     if coordinates.shape != anchor.shape:
         raise ValueError(
@@ -72,7 +79,18 @@ def _tall_chart(coordinates: Tensor, anchor: Tensor) -> Tensor:
     lower = torch.cat([identity * scale, torch.zeros_like(gram)], dim=-1)
     exponential = taylor_exponential(torch.cat([upper, lower], dim=-2), skew=False)
     along, across = exponential[..., :columns].split(columns, dim=-2)
-    return torch.baddbmm(anchor @ along, normal, across / scale)
+    return _made_orthonormal(torch.baddbmm(anchor @ along, normal, across / scale))
+
+
+def _made_orthonormal(frame: Tensor) -> Tensor:
+    r"""$Q(Q^\mathsf{H}Q)^{-1/2}$ by its series, for a frame that is orthonormal but for roundings; nan if it is not.
+
+    As a constant that is added: moves of a frame along the manifold are the same before and after.
+    """
+    rounded = frame.detach()
+    excess = gram_excess(rounded)
+    is_near = torch.linalg.matrix_norm(excess)[..., None, None] < _NEAR
+    return frame + torch.where(is_near, rounded @ inverse_root_series(excess, 2), torch.nan)
 
 
 def _balance(gram: Tensor) -> Tensor:

@@ -30,8 +30,9 @@ def inverse_root_series(excess: Tensor, degree: int) -> Tensor:
         return excess.mul_(-1 / 2)
     square = hermitian_product(excess, excess)
     if degree == 4:
-        tail = (excess * (-5 / 16)).add_(square, alpha=35 / 128)
+        # `sub_`: of a sum with a product that was just made torch 2.13's compiler forgets `alpha`.
+        tail = (square * (35 / 128)).sub_(excess, alpha=5 / 16)
         tail = add_product_(square * (3 / 8), square, tail)
     else:
         tail = square.mul_(3 / 8)
-    return tail.add_(excess, alpha=-1 / 2)
+    return tail.sub_(excess, alpha=1 / 2)

@@ -17,8 +17,10 @@ def spectral_bounds(matrix: Tensor, square: Tensor, cube: Tensor, skew: bool) ->
     The bound on $\lambda$ is the largest root of this cubic or $t_3^{1/3}$, whichever is less. For a Gaussian skew
     matrix of norm 1 and size 2048 it gives $\theta \le 1.7$, where $\|A\|_1$ is 19 and $\|A^2\|_1^{1/2}$ is 3.
     With `skew`, $|\operatorname{tr} A^{2j}| = \|A^j\|_F^2$; without, $A$ is only similar to such a matrix.
-    Matrices that are not finite, or whose cubes are not, give nan or infinity.
+    Matrices that are not finite, or whose cubes are not, give nan or infinity, and those without numbers 0.
     """
+    if matrix.is_meta:
+        return [0.0] * len(matrix)
     multiplicity = 1 if matrix.is_complex() else 2
     traces = torch.stack([_even_trace(power, skew) for power in (matrix, square, cube)], dim=-1) / multiplicity
     return [_largest(*sums) ** 0.5 for sums in traces.tolist()]

@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor
 
+from orthoscope.linalg.polar_derivative import differentiable_polar_factor
 from orthoscope.linalg.polar_newton import newton_polar_factor
 from orthoscope.linalg.polar_refinement import refined_polar_factor
 from orthoscope.linalg.polar_zolotarev import zolotarev_polar_factor
 from orthoscope.linalg.precision import full_precision
 from orthoscope.linalg.svd import svd
-from orthoscope.linalg.transformed import is_transformed
+from orthoscope.linalg.transformed import is_only_differentiated, is_transformed
 
 # From this size of the small side on, products and inverses are faster than a decomposition.
 _ITERATIVE_SIDE = 256
@@ -28,7 +29,8 @@ def polar_factor(matrix: Tensor) -> Tensor:
     condition number). Narrower types are computed in
     float32 or better and rounded once. Where $M$ is rank deficient the nearest matrix is not unique; one of
     them is returned, orthonormal in every case. A matrix that is not finite gives nan, and its neighbours in the batch
-    are not touched. Differentiable.
+    are not touched. Differentiable where $M$ has full rank; twice, and by `torch.func`, where no two singular values
+    are equal.
     """
     _check(matrix)
     if matrix.shape[-2] < matrix.shape[-1]:
@@ -48,6 +50,8 @@ def polar_factor(matrix: Tensor) -> Tensor:
 def _check(matrix: Tensor) -> None:
     if not torch.is_tensor(matrix):
         raise TypeError(f"needs a tensor, got {type(matrix).__name__}: convert it with torch.as_tensor")
+    if matrix.layout != torch.strided:
+        raise TypeError(f"needs dense matrices, got {matrix.layout}: convert it with .to_dense()")
     if matrix.ndim < 2:
         raise ValueError(f"needs matrices (*batch, rows, columns), got shape {tuple(matrix.shape)}: reshape it")
     if not (matrix.is_floating_point() or matrix.is_complex()):
@@ -66,6 +70,8 @@ def _from_singular_vectors(matrix: Tensor, corrected: bool) -> Tensor:
     precise = matrix.to(torch.promote_types(matrix.dtype, torch.float64))
     finite = precise.isfinite().all(-1).all(-1)[..., None, None]
     precise = precise.where(finite, 0)
+    if is_only_differentiated(precise):
+        return differentiable_polar_factor(precise).where(finite, torch.nan).to(matrix.dtype)
     left, values, right = svd(precise)
     frame = left @ right
     if corrected and values.numel():

@@ -31,6 +31,14 @@ def sum_with_product(
     return add(addend, left, right, alpha=alpha, beta=beta, out=out)
 
 
+def plus_scaled_(target: Tensor, product: Tensor, scale: float) -> Tensor:
+    r"""$T \leftarrow T + sP$ for what was just multiplied, which is given up.
+
+    Not `add_(product, alpha=scale)`: torch 2.13's compiler makes one product of the two for a CPU and forgets `alpha`.
+    """
+    return target.add_(product.mul_(scale))
+
+
 def plus_adjoint(square: Tensor) -> Tensor:
     r"""$S + S^\mathsf{H}$."""
     # The copy first: reading a large matrix by columns is what costs, and costs three times more inside a sum.

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from orthoscope.linalg.products import plus_scaled_
 from orthoscope.linalg.rough_products import rough_hermitian_product, rough_inverse, rough_product
 
 # Singular values from here to 1 are what the weights are optimal for. Not lower: the Gram matrix in single precision
@@ -95,7 +96,7 @@ def next_factor(factor: Tensor | None, inverse: Tensor, alpha: float, beta: floa
         return factor
     # Both are functions of S, so their product is symmetric.
     turned = rough_hermitian_product(factor, inverse)
-    return factor.mul_(alpha).add_(turned, alpha=beta)
+    return plus_scaled_(factor.mul_(alpha), turned, beta)
 
 
 def next_gram(gram: Tensor, inverse: Tensor, alpha: float, beta: float, c: float) -> Tensor:
@@ -105,4 +106,4 @@ def next_gram(gram: Tensor, inverse: Tensor, alpha: float, beta: float, c: float
     """
     following = gram.mul_(alpha**2).add_(inverse, alpha=(beta**2 - 2 * alpha * beta) / c)
     following.diagonal(dim1=-2, dim2=-1).add_(2 * alpha * beta / c)
-    return following.add_(rough_hermitian_product(inverse, inverse), alpha=-(beta**2) / c)
+    return plus_scaled_(following, rough_hermitian_product(inverse, inverse), -(beta**2) / c)

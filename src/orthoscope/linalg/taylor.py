@@ -28,6 +28,9 @@ _BY_POWER = tuple(zip(*_COEFFICIENTS, strict=True))[1:]
 _SINGLE_REACH = 1.75
 _DOUBLE_REACH = 0.33
 
+# A squaring doubles the distance from a unitary matrix; after so many of them it is taken away.
+_KEPT_UNITARY = 3
+
 
 def taylor_exponential(matrix: Tensor, skew: bool) -> Tensor:
     r"""$e^A$ for a batch `(count, size, size)` of $A$ that are skew-Hermitian, or (`skew=False`) similar to such.
@@ -37,9 +40,11 @@ def taylor_exponential(matrix: Tensor, skew: bool) -> Tensor:
 
     $p$ is the Taylor polynomial of degree 12, and $s$ the least that brings the eigenvalues, as far as
     `spectral_bounds` knows, within its reach: one $s$ for the batch, that of its largest matrix.
-    Forward takes $4 + s$ products and backward $8 + 2s$, of which `skew` saves one: the gradient is then right up
-    to a Hermitian part, so $A$ must come from a difference $L - L^\mathsf{H}$, where that cancels. A matrix that is
-    not finite, or whose cube is not, gives nan.
+    A skew-Hermitian $A$ has a unitary exponential, however large it is: every third square $U$ is replaced by
+    $\tfrac12U(3I - U^\mathsf{H}U)$, which is nearer to one by a square, and has the same derivative there.
+    Forward takes $4 + s$ products, beside these, and backward $8 + 2s$, of which `skew` saves one: the gradient is
+    then right up to a Hermitian part, so $A$ must come from a difference $L - L^\mathsf{H}$, where that cancels. A
+    matrix that is not finite, or whose cube is not, gives nan.
     """
     return _TaylorExponential.apply(matrix, skew)[0]
 
@@ -58,6 +63,11 @@ def _polynomials(powers: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
     for polynomial, (constant, *_) in zip(polynomials, _COEFFICIENTS, strict=True):
         polynomial.diagonal(dim1=-2, dim2=-1).add_(constant)
     return polynomials
+
+
+def _nearer_to_unitary(power: Tensor) -> Tensor:
+    r"""$\tfrac12U(3I - U^\mathsf{H}U)$, the step of Newton and Schulz."""
+    return torch.baddbmm(power, power, power.mH @ power, beta=1.5, alpha=-0.5)
 
 
 def _halvings(bounds: list[float], dtype: torch.dtype) -> int:
@@ -124,8 +134,9 @@ class _TaylorExponential(torch.autograd.Function):
         a6 = b2.baddbmm_(b3, b3)
         left.add_(a6)
         powers = [b0.baddbmm_(left, a6)]
-        for _ in range(halvings):
-            powers.append(powers[-1] @ powers[-1])
+        for squaring in range(1, halvings + 1):
+            power = powers[-1] @ powers[-1]
+            powers.append(_nearer_to_unitary(power) if skew and squaring % _KEPT_UNITARY == 0 else power)
         for index, bound in enumerate(bounds):
             if not math.isfinite(bound):
                 powers[-1][index] = torch.nan

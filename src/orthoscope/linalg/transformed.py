@@ -21,3 +21,13 @@ def is_transformed(tensor: Tensor) -> bool:
         or type(tensor) not in _PLAIN
         or torch._C._len_torch_dispatch_stack() > 0
     )
+
+
+def is_only_differentiated(tensor: Tensor) -> bool:
+    """Whether a derivative comes with it, as `backward` takes one, and nothing else."""
+    return (
+        tensor.requires_grad
+        and torch.is_grad_enabled()
+        and forward_ad._current_level < 0
+        and not is_transformed(tensor.detach())
+    )

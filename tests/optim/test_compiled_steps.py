@@ -1,0 +1,16 @@
+"""Steps that torch has compiled."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from orthoscope.linalg import METHODS
+
+
+def test_compiled_steps_move_a_large_matrix_as_plain_ones_do() -> None:
+    """In a process of its own: the checks of shapes that run here are nothing the compiler could read."""
+    script = Path(__file__).with_name("compiled_steps.py")
+    finished = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    muons = [f"Muon {method}" for method in METHODS]
+    assert finished.stdout.splitlines() == [*muons, "RiemannianSGD", "RiemannianAdam", "Landing"]
