@@ -1,6 +1,8 @@
 """The penalty of a whole model: what it covers, what it adds up, and how it reads a convolution."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -309,3 +311,21 @@ def test_looking_at_the_values_does_not_move_what_srip_remembers() -> None:
     before = {name: buffer.clone() for name, buffer in penalty.named_buffers()}
     penalty()
     assert any(not torch.equal(before[name], buffer) for name, buffer in penalty.named_buffers())
+
+
+@pytest.mark.parametrize(
+    ("kind", "convolution"),
+    [("so", "matrix"), ("so", "operator"), ("dso", "operator"), ("srip", "matrix"), ("coherence", "matrix")],
+)
+def test_a_complex_weight_is_refused_by_its_name(kind: str, convolution: str) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Conv1d(3, 3, 2, dtype=torch.complex64))
+    with pytest.raises(TypeError, match=r"^1.weight is of type torch.complex64, .* leave it out by `include`$"):
+        OrthogonalityPenalty(model, kind, convolution=convolution)  # type: ignore[arg-type]
+    assert OrthogonalityPenalty(model, kind, include="0").names == ("0.weight",)  # type: ignore[arg-type]
+
+
+def test_a_weight_that_is_no_number_is_named() -> None:
+    """In a process of its own: while tests run, arguments of a wrong type do not get as far as our own checks."""
+    mistake = "from torch import nn; from orthoscope.layers import *; OrthogonalityPenalty(nn.Linear(2, 2), weight='a')"
+    run = subprocess.run([sys.executable, "-c", mistake], capture_output=True, text=True, check=False)
+    assert run.stderr.endswith("TypeError: weight must be a number, got 'a': convert it with float()\n"), run.stderr

@@ -211,6 +211,28 @@ def test_the_published_srip_cannot_vanish_for_fewer_rows_than_columns_and_this_o
     assert float(published_srip(frame, sample(9))) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e18, 1e25, 1e35])
+def test_srip_of_entries_of_any_size_is_right_as_long_as_it_can_be_held(scale: float) -> None:
+    """Beyond, the value is infinite, and the gradient, of the size of the weight, still right."""
+    single = (sample(6, 4, dtype=torch.float32) * scale).requires_grad_()
+    double = single.detach().double().requires_grad_()
+    values = [CONVERGED(single), CONVERGED(double)]
+    for value in values:
+        value.backward()
+    torch.testing.assert_close(values[0], values[1].float(), rtol=1e-5, atol=0)
+    assert values[0].isinf().item() is (scale > 1e19)
+    if scale > 1:
+        torch.testing.assert_close(values[1].item(), slow_twins.spectral_deviation(double.detach()), rtol=1e-9, atol=0)
+    assert single.grad is not None
+    assert double.grad is not None
+    assert single.grad.abs().max() > 0
+    torch.testing.assert_close(single.grad, double.grad.float(), rtol=1e-5, atol=1e-5 * scale)
+
+
+def test_srip_of_an_empty_weight_is_zero() -> None:
+    assert penalties.srip(torch.zeros(3, 0)).item() == 0
+
+
 def test_srip_says_what_start_it_takes() -> None:
     with pytest.raises(ValueError, match=r"has 6 entries, a weight of shape \(4, 6\) needs 4"):
         penalties.srip(sample(4, 6), start=sample(6))

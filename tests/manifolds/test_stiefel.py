@@ -27,6 +27,20 @@ def test_metrics_agree_off_the_span_and_differ_by_two_within_it() -> None:
     assert Stiefel().inner(x, off, off).item() == Stiefel("canonical").inner(x, off, off).item() == 1
 
 
+@pytest.mark.parametrize("length", [1e12, 1e20, 1e37])
+@pytest.mark.parametrize("method", ["polar", "qr", "cayley", "newton_schulz"])
+def test_steps_as_long_as_single_precision_holds_land(method: str, length: float) -> None:
+    x = torch.eye(8, 5)
+    everywhere = Stiefel().to_tangent(x, gaussian(8, 5).float()) * length
+    one_column = torch.zeros(8, 5)
+    one_column[7, 0] = length
+    for v in (everywhere, one_column):
+        y = Stiefel().retract(x, v, method)
+        assert bool(Stiefel().contains(y, tolerance=1e-5))
+        if method == "newton_schulz":
+            torch.testing.assert_close(y, polar_factor((x + v).double()).float(), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "canonical"])
 def test_very_tall_frames_need_no_square_of_their_height(metric: str) -> None:
     """A 30000 x 30000 matrix would be 3.6 GB."""

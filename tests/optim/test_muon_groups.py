@@ -62,18 +62,6 @@ def test_no_second_group_is_made_of_nothing() -> None:
     assert [group["param_names"] for group in groups] == [["0.weight"]]
 
 
-@pytest.mark.parametrize("name", ["head", "classifier", "fc", "lm_head"])
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_head_is_known_by_its_name_wherever_it_is_defined(name: str, wrapped: bool) -> None:
-    """As in VGG the classifier may be several layers, of which only the last is the output."""
-    top = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
-    model: nn.Module = nn.Sequential(OrderedDict({name: top, "body": nn.Linear(4, 8), "end": nn.Linear(8, 8)}))
-    prefix = ""
-    if wrapped:
-        model, prefix = nn.Sequential(OrderedDict({"module": model})), "module."
-    assert list(matrices(model)) == [f"{prefix}{name}.0.weight", f"{prefix}body.weight"]
-
-
 def test_embeddings_and_heads_tied_to_them_are_not_chosen() -> None:
     class Language(nn.Module):
         def __init__(self) -> None:

@@ -72,6 +72,8 @@ class OrthogonalityPenalty(nn.Module):
             raise ValueError("squared=True is for norms ('so', 'dso', 'srip'): coherence is none")
         if steps < 1:
             raise ValueError(f"power iteration takes at least one step, got steps={steps}")
+        if not hasattr(weight, "__float__"):
+            raise TypeError(f"weight must be a number, got {weight!r}: convert it with float()")
         if not 0 <= weight < math.inf:
             raise ValueError(f"weight={weight} would not pull towards orthogonality: give a finite number from 0 up")
         self.kind, self.weight, self.convolution, self.squared, self.steps = kind, weight, convolution, squared, steps
@@ -79,6 +81,7 @@ class OrthogonalityPenalty(nn.Module):
         self.names = tuple(layers)
         # In a tuple they are not children of this module: its parameters and its state are its own.
         self._layers = tuple(layers.values())
+        self._check_types()
         self._check_operators()
         if kind == "srip":
             for place, layer in enumerate(self._layers):
@@ -148,6 +151,14 @@ class OrthogonalityPenalty(nn.Module):
             for place, direction in zip(places, torch.where(usable, after, before), strict=True):
                 self.get_buffer(f"direction_{place}").copy_(direction.detach())
         return norm.square() if self.squared else norm
+
+    def _check_types(self) -> None:
+        for name, layer in zip(self.names, self._layers, strict=True):
+            if not layer.weight.is_floating_point():
+                raise TypeError(
+                    f"{name} is of type {layer.weight.dtype}, and a penalty needs real floating-point numbers: leave it"
+                    " out by `include`"
+                )
 
     def _check_operators(self) -> None:
         for name, layer in zip(self.names, self._layers, strict=True):

@@ -46,9 +46,9 @@ class _DeviationAlong(torch.autograd.Function):
 
     @staticmethod
     def forward(matrix: Tensor, direction: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        image, pulled = _image(matrix, direction)
+        image, pulled, scale = _image(matrix, direction)
         unit, norm = _unit(image)
-        return norm.squeeze(-1), unit, pulled
+        return (norm * scale).squeeze(-1), unit, pulled
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -68,16 +68,22 @@ class _DeviationAlong(torch.autograd.Function):
         return gradient * left @ right, None
 
 
-def _image(matrix: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
-    r"""$Sv$ and $W^\top v$."""
+def _image(matrix: Tensor, direction: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    r"""$Sv/c$, $W^\top v$ and $c = \max(1, \|W^\top v\|_1)$, without which $Sv$ overflows before its gradient."""
     pulled = direction.unsqueeze(-2) @ matrix
-    return (pulled @ matrix.mT).squeeze(-2) - direction, pulled.squeeze(-2)
+    scale = torch.linalg.vector_norm(pulled, ord=1, dim=-1).clamp(min=1)
+    image = ((pulled / scale.unsqueeze(-1)) @ matrix.mT).squeeze(-2) - direction / scale
+    return image, pulled.squeeze(-2), scale
 
 
 def _unit(vector: Tensor) -> tuple[Tensor, Tensor]:
     """The vector over its length, and the length; the zero vector stays zero."""
-    length = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
-    return vector / torch.where(length == 0, 1, length), length
+    tiny = torch.finfo(vector.dtype).tiny
+    # Over the sum of its entries first: squares overflow, and vanish, where lengths do not.
+    total = torch.linalg.vector_norm(vector, ord=1, dim=-1, keepdim=True)
+    scaled = vector / total.clamp(min=tiny)
+    length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+    return scaled / length.clamp(min=tiny), length * total
 
 
 def _leading_eigenvector(symmetric: Tensor) -> tuple[Tensor, Tensor]:

@@ -208,12 +208,19 @@ def _checked(matrix: Tensor, method: str, steps: int | None, dtype: torch.dtype 
         raise TypeError(f"needs real floating matrices, got {matrix.dtype}: {remedy}")
     if method != "auto":
         _record(method)
-    if steps is not None and not isinstance(steps, int):
-        raise TypeError(f"needs a whole number of steps, got {steps!r}: leave out `steps` for the method's default")
-    if steps is not None and steps < 1:
-        raise ValueError(f"needs at least 1 step, got {steps}: leave out `steps` for the default of the method")
+    check_steps(steps)
     check_compute_dtype(method, dtype)
     return _compute(matrix, dtype)
+
+
+def check_steps(steps: object) -> None:
+    """Refuse a number of steps that no method can take; None is the method's own."""
+    if steps is None:
+        return
+    if not isinstance(steps, int):
+        raise TypeError(f"needs a whole number of steps, got {steps!r}: leave out `steps` for the method's default")
+    if steps < 1:
+        raise ValueError(f"needs at least 1 step, got {steps}: leave out `steps` for the default of the method")
 
 
 def check_compute_dtype(method: str, dtype: torch.dtype | None) -> None:

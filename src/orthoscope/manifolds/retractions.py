@@ -9,8 +9,8 @@ from orthoscope.linalg.gram_series import gram_excess
 from orthoscope.linalg.nearest_frame import nearest_frame
 from orthoscope.linalg.products import skew_part
 
-# Enough for steps as long as 1e12; only a matrix that lost rank, which no tangent step can make, needs more.
-_MAX_STEPS = 100
+# Enough for steps as long as 1e38; only a matrix that lost rank, which no tangent step can make, needs more.
+_MAX_STEPS = 250
 
 
 def polar_retraction(x: Tensor, v: Tensor) -> Tensor:
@@ -59,6 +59,8 @@ def newton_schulz_retraction(x: Tensor, v: Tensor) -> Tensor:
     where the next error, at most $\tfrac34$ of the squared length of a row of $Y^\mathsf{H}Y - I$, is a rounding.
     """
     moved = x + v
+    # Of entries larger than 1, so that no square overflows. The limit does not depend on it, nor its derivative.
+    moved = moved / moved.detach().abs().amax((-2, -1), keepdim=True).clamp(min=1)
     largest_row_sum = (moved.mH @ moved).abs().sum(-1).amax(-1)
     moved = moved * (2 / largest_row_sum).sqrt().clamp(max=1)[..., None, None]
     for _ in range(_MAX_STEPS):

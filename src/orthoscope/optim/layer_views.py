@@ -7,11 +7,14 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from orthoscope.optim.matrix_views import MatrixView
 
-# Children of a model, by these names, hold its output layer: torch, torchvision, timm and transformers.
+# Children of a model, by these names, hold an output layer: torchvision, timm and transformers.
 _OUTPUTS = (
-    *("head", "heads", "head_dist", "lm_head", "classifier", "aux_classifier", "fc", "fc_out", "last_linear", "score"),
-    *("output", "output_layer", "logits", "cls", "qa_outputs", "embed_out", "unembed"),
+    *("head", "heads", "head_dist", "aux_head", "lm_head", "multiple_choice_head", "last_linear", "score", "logits"),
+    *("classifier", "aux_classifier", "cls_classifier", "distillation_classifier", "cls", "qa_outputs"),
+    *("output_layer", "embed_out", "unembed"),
 )
+# Children by these names do so in ResNet and GIT, and are hidden layers elsewhere: (conv, fc, head).
+_PERHAPS_OUTPUTS = ("fc", "fc_out", "output")
 # Around a model: DistributedDataParallel, torch.compile.
 _WRAPPERS = ("module", "_orig_mod")
 # Linear layers, by these names in upper or lower case, hold query, key and value in this order, if they have three
@@ -45,10 +48,19 @@ def embedding_weights(model: nn.Module) -> set[int]:
 
 
 def output_layers(model: nn.Module) -> set[str]:
-    """The names of the layers taken to be last: the last in order of definition, and the last in every named output."""
+    """The names of the layers taken to be outputs, by the names of the model's children, each in order of definition.
+
+    The last layer in every child with a name that means an output, `head`, `lm_head`, `classifier` or the like. Of a
+    child called `fc`, `fc_out` or `output`, which may be hidden, only if no layers come after it. The last layer of all
+    where no child is named so.
+    """
     layers = [name for name, module in model.named_modules() if _is_layer(module)]
     last = {_child(name): name for name in layers}  # of several layers in a child, the last stays
-    return {name for child, name in last.items() if child in _OUTPUTS} | set(layers[-1:])
+    outputs = {name for child, name in last.items() if child in _OUTPUTS}
+    # SelecSLS of timm has both: convolutions called `head`, and after them `fc`.
+    if layers and (not outputs or _child(layers[-1]) in _PERHAPS_OUTPUTS):
+        outputs.add(layers[-1])
+    return outputs
 
 
 def _own_views(name: str, module: nn.Module) -> Iterator[tuple[str, MatrixView]]:

@@ -68,6 +68,8 @@ def project_(weight: Tensor, batched: bool = False) -> Tensor:
     A view of a parameter, as in `attention.in_proj_weight[:64]`, writes to it. What a parametrization computes is no
     such view; it is refused where autograd shows what it is.
     """
+    if not torch.is_tensor(weight):
+        raise TypeError(f"project_ writes to a tensor, got {type(weight).__name__}: pass the weight of a layer")
     _check_matrix("a weight", weight)
     source = weight if weight._base is None else weight._base
     if not source.is_leaf:

@@ -35,6 +35,10 @@ class MatrixView:
     batched: bool = False
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.parts, int) and isinstance(self.groups, int)):
+            raise TypeError(
+                f"parts and groups must be whole numbers, got {self.parts!r} and {self.groups!r}: convert with int()"
+            )
         if self.parts < 1 or self.groups < 1:
             raise ValueError(f"parts and groups must be at least 1, got {self.parts} and {self.groups}")
         if self.groups > 1 and (self.batched or not self.transposed):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.optim.manifold_groups import check_group, check_keys, check_options
+from orthoscope.optim.saved_states import check_shapes
 
 Group = dict[str, Any]
 
@@ -114,4 +115,5 @@ class MixedOptimizer(torch.optim.Optimizer, ABC):
             if group.get("manifold") != (manifold and repr(manifold)):
                 raise ValueError(f"the state is of parameters on {group.get('manifold')}, these are on {manifold}")
             group["manifold"] = manifold
+        check_shapes(state_dict, self.param_groups)
         super().load_state_dict({**state_dict, "param_groups": groups})

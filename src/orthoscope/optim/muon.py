@@ -12,7 +12,15 @@ from orthoscope.optim.manifold_groups import check_keys, check_options
 from orthoscope.optim.matrix_stacks import orthogonalized_updates
 from orthoscope.optim.matrix_views import MatrixView
 from orthoscope.optim.muon_elementwise import Tensors, adamw_step_, matrix_scale, momentum_updates, move_
-from orthoscope.optim.muon_options import Group, check_muon_options, default_rate, separated, with_our_names
+from orthoscope.optim.muon_options import (
+    Group,
+    check_muon_options,
+    check_process_group,
+    default_rate,
+    separated,
+    with_our_names,
+)
+from orthoscope.optim.saved_states import check_entries, check_shapes
 from orthoscope.optim.sharding.exchange import orthogonalized
 
 # What a file must agree with, because the state means something else otherwise.
@@ -98,6 +106,7 @@ class Muon(torch.optim.Optimizer):
         }
         check_muon_options(defaults)
         check_options({"lr": 0.0 if adamw_lr is None else adamw_lr, "weight_decay": adamw_weight_decay})
+        check_process_group(process_group)
         self.process_group = process_group
         super().__init__(params, defaults)
 
@@ -206,6 +215,7 @@ class Muon(torch.optim.Optimizer):
 
         So the state of a `torch.optim.Muon` can be continued: its momentum is the same, and its options are
         translated, with method "keller"; `dtype` stays, so products are in bfloat16 only if this optimizer's are.
+        A state of any other optimizer, or of parameters of other shapes, is refused.
         """
         groups = []
         for read, own in zip(state_dict["param_groups"], self.param_groups, strict=False):
@@ -219,6 +229,8 @@ class Muon(torch.optim.Optimizer):
             kept = {key: value for key, value in own.items() if key not in ("params", "param_names")}
             # Some files hold lists where there were tuples, which are compared but cannot be looked up.
             groups.append({**kept, **saved, "views": own["views"]})
+        check_entries(state_dict, self.param_groups)
+        check_shapes(state_dict, self.param_groups)
         groups.extend(state_dict["param_groups"][len(groups) :])
         super().load_state_dict({**state_dict, "param_groups": groups})
 

@@ -25,9 +25,13 @@ def muon_parameter_groups(
 
     `include` and `exclude` hold one or several shell patterns for names of layers or of their weights, as in
     `"encoder.*"`, or are a function of a layer's name and the layer. Output layers are left to AdamW, beside what
-    `exclude` leaves to it, unless `include` selects them or `exclude=()`, which leaves out nothing. Which layers these
-    are cannot be read off a model with certainty: taken are the last layer of all, and the last in every child of the
-    model that is called `head`, `classifier`, `fc` or the like.
+    `exclude` leaves to it, unless `include` selects them or `exclude=()`, which leaves out nothing.
+
+    Which layers are outputs cannot be read off a model with certainty. Taken is the last one in every child of the
+    model with a name that means an output: `head`, `lm_head`, `classifier` or the like; `fc`, `fc_out` and `output`
+    only if no layers are defined after them. A model without such a child loses its last layer in order of definition.
+    So give `exclude=()` for a base model without a head (`GPT2Model`, `nn.Transformer`), and name by `exclude` a second
+    head that is called otherwise (`"policy"`, `"value"`).
 
     `views` says which matrices a parameter holds, by patterns too, where that is not recognised. Known as three are
     `qkv`, `Wqkv`, `qkv_proj`, `to_qkv`, `in_proj_qkv` and `c_attn` with three outputs an input. Not known, so one

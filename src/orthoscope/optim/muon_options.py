@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from orthoscope.linalg.newton_schulz import polynomial_schedule
-from orthoscope.linalg.orthogonalize import METHODS
+from orthoscope.linalg.orthogonalize import METHODS, check_compute_dtype, check_steps
 from orthoscope.optim.manifold_groups import check_options
 from orthoscope.optim.matrix_views import MatrixView
 from orthoscope.optim.update_scale import check_scale
@@ -18,7 +19,6 @@ _FOR_ADAMW = {"adamw_lr": "lr", "adamw_weight_decay": "weight_decay"}
 _ADAMW_RATE = 3e-4
 # Options that only `torch.optim.Muon` has.
 _TORCHS = ("ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
-_FACTORISING = ("rational", "exact")
 
 
 def check_muon_options(options: Group) -> None:
@@ -32,19 +32,18 @@ def check_muon_options(options: Group) -> None:
         raise ValueError(f"adamw_eps must be at least 0, got {options['adamw_eps']}")
     if options["method"] not in METHODS and options["method"] != "auto":
         raise ValueError(f"method must be one of 'auto', {', '.join(map(repr, METHODS))}, got {options['method']!r}")
-    if options["steps"] is not None and not options["steps"] >= 1:
-        raise ValueError(f"steps must be at least 1, or None for the method's own number, got {options['steps']}")
-    _check_dtype(options["method"], options["dtype"])
+    check_steps(options["steps"])
+    check_compute_dtype(options["method"], options["dtype"])
     check_scale(options["scale"])
 
 
-def _check_dtype(method: str, dtype: Any) -> None:
-    if dtype is None:
-        return
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"dtype must be a real floating type, as torch.float32, or None, got {dtype!r}")
-    if method in _FACTORISING and dtype not in (torch.float32, torch.float64):
-        raise TypeError(f"{method!r} needs float32 or float64, got dtype={dtype}: polar_express takes half precision")
+def check_process_group(process_group: Any) -> None:
+    """Refuse what cannot carry a step to other ranks."""
+    if process_group is not None and not isinstance(process_group, dist.ProcessGroup):
+        raise TypeError(
+            f"process_group must be a group of torch.distributed, or None, got {process_group!r}: pass"
+            " torch.distributed.group.WORLD after init_process_group"
+        )
 
 
 def default_rate(scale: str) -> float:
@@ -54,8 +53,15 @@ def default_rate(scale: str) -> float:
 
 def with_our_names(saved: Group) -> Group:
     """A saved group with the options of `torch.optim.Muon`, if it is one's, under the names they have here."""
-    if not set(_TORCHS) <= set(saved):
+    if "use_muon" in saved:
         return saved
+    if not set(_TORCHS) <= set(saved):
+        # A buffer of SGD has no factor 1 - μ: it would be taken for a momentum twenty times as large.
+        options = ", ".join(key for key in saved if key not in ("params", "param_names"))
+        raise ValueError(
+            f"the state was saved by another optimizer, whose groups have {options} and no use_muon: load one of Muon"
+            " or of torch.optim.Muon"
+        )
     (known,) = polynomial_schedule("keller", 1)
     if tuple(saved["ns_coefficients"]) != known:
         raise ValueError(

@@ -118,7 +118,9 @@ class RiemannianAdam(MixedOptimizer):
 
     def _second_moment(self, group: Group, chunk: Chunk, mean_square: Tensor) -> Tensor:
         second = self._states(chunk, "exp_avg_sq")
-        v = torch.lerp(chunk.scalars(second), mean_square, 1 - group["betas"][1])
+        beta2 = group["betas"][1]
+        # Not by lerp, which makes nan of a moment that is infinite already.
+        v = torch.add(chunk.scalars(second) * beta2, mean_square, alpha=1 - beta2)
         chunk.write_scalars(v, second)
         if group["amsgrad"]:
             largest = self._states(chunk, "max_exp_avg_sq")
@@ -154,9 +156,22 @@ def _mean_square(manifold: Stiefel, x: Tensor, gradient: Tensor, overlap: Tensor
         square = total - torch.linalg.matrix_norm(normal).square()
     else:
         square = total - (overlap.mT * overlap).sum((-2, -1)).real
-    cancelled = square < _CANCELLATION * total
-    if bool(cancelled.any()):
-        tangent = gradient - x @ normal
-        square = torch.where(cancelled, manifold.inner(x, tangent, tangent), square)
-    noise = (_NOISE * torch.finfo(x.dtype).eps) ** 2 * total
-    return (square + noise) / x.shape[-2:].numel()
+    mean = _with_noise(square, total, x)
+    sound = (square >= _CANCELLATION * total) & (total < torch.inf)
+    if bool(sound.all()):
+        return mean
+    return torch.where(sound, mean, _mean_square_of_tangent(manifold, x, gradient, normal))
+
+
+def _mean_square_of_tangent(manifold: Stiefel, x: Tensor, gradient: Tensor, normal: Tensor) -> Tensor:
+    """The same from the tangent vector itself, in units of the largest entry, whose square may be no number."""
+    size = gradient.abs().amax((-2, -1))
+    unit = torch.where(size == 0, 1, size)[..., None, None]
+    gradient = gradient / unit
+    tangent = gradient - x @ (normal / unit)
+    total = torch.linalg.matrix_norm(gradient).square()
+    return _with_noise(manifold.inner(x, tangent, tangent), total, x) * size * size
+
+
+def _with_noise(square: Tensor, total: Tensor, x: Tensor) -> Tensor:
+    return (square + (_NOISE * torch.finfo(x.dtype).eps) ** 2 * total) / x.shape[-2:].numel()
