@@ -7,6 +7,7 @@ import pytest
 
 from cli.process import orthoscope
 from orthoscope.cli.plan_muon import plan_muon
+from orthoscope.optim.plan import muon_plan
 from orthoscope.optim.plan_shapes import DTYPES, floating_type, layouts_with_shards, model_shapes, parsed_shapes
 
 
@@ -42,9 +43,23 @@ def test_shards_go_to_hsdp_alone() -> None:
         ({"layout": "fsdp,hsdp"}, r"the layout hsdp needs --shards"),
         ({"layout": "fsdp", "shards": 4}, r"--shards is of the layout hsdp, got it with fsdp: leave it out"),
         ({"shards": 4}, r"got it with ddp,fsdp"),
+        (
+            {"shapes": "8x8,99999999999x99999999999"},
+            r"99999999999x99999999999 has more elements than a tensor can count",
+        ),
         ({"dtype": "int8"}, r"unknown dtype 'int8': choose one of float32, .*, or fp32, bf16, fp16, fp64"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_by_name(arguments: dict[str, str | int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        plan_muon(shapes="16x16", **arguments)  # type: ignore[arg-type]
+        plan_muon(**{"shapes": "16x16", **arguments})  # type: ignore[arg-type]
+
+
+def test_counts_are_right_up_to_the_largest_tensor() -> None:
+    sizes = (2**31, 2**31)  # 2^62 elements, whose bytes and flops no longer fit in 64 bits
+    plan = muon_plan([sizes], layout="ddp", ranks=2)
+    assert plan.elements == 2**62
+    assert plan.momentum == (2**64, 2**64)
+    assert max(plan.flops) == 5 * (4 + 2) * 2**93
+    with pytest.raises(ValueError, match=r"2147483648x4294967296 has more elements than a tensor can count, 2\^63 - 1"):
+        muon_plan([(2**31, 2**32)])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,18 @@ def test_the_list_has_every_experiment_with_its_claim_and_time(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [], "a list writes nothing"
 
 
+def test_the_list_says_which_data_must_be_fetched_and_where_settings_differ(tmp_path: Path) -> None:
+    lines = orthoscope("reproduce", cwd=tmp_path, COLUMNS="400").stdout.splitlines()
+    below = {line.split()[0]: lines[number + 2].strip() for number, line in enumerate(lines[:-2]) if "/" in line[:40]}
+    assert below["daneshmand2021/figure_4"] == "data: cifar10, fashion-mnist"
+    assert below["lu2024/table_2"] == "data: cifar10, with --full cifar100"
+    assert below["joudaki2024/isometry_of_normalisation"] == "data: none, with --full mnist, cifar10"
+    assert not below[FAST].startswith("data:")
+    assert lines[-1].endswith(
+        "Data is fetched by orthoscope data get NAME…; where none is named, and with --quick, none is needed."
+    )
+
+
 def run(tmp_path: Path, *names: str, **options: Any) -> tuple[int, dict[str, Any]]:
     """The verb in this process, with its document."""
     target = tmp_path / "evidence.json"
@@ -53,7 +66,7 @@ def test_one_experiment_runs_to_its_end_and_is_not_run_again(
     assert all(check["holds"] for check in found["checks"])
     assert found["evidence"][0]["verdict"] in shown.out
     assert "HOLDS" in shown.out
-    assert "runs done: 1, finished before: 0" in shown.err
+    assert f"runs done: 1, finished before: 0; results are in {tmp_path}/results/quick\n" in shown.err
     folder = tmp_path / "results" / "quick" / FAST
     assert sorted(file.name for file in folder.iterdir()) == ["figure.svg", "meta.json", "table.csv"]
     assert read_meta(folder)["setting"] == "quick"
@@ -156,6 +169,21 @@ def test_the_page_is_written_from_saved_results_alone(tmp_path: Path) -> None:
     assert f"### {FAST}" in page
     assert f"../results/{FAST}/figure.svg" in page
     assert page.count("###") == 1
+
+
+def test_a_page_of_quick_results_alone_is_refused(tmp_path: Path) -> None:
+    run(tmp_path, FAST, quick=True)
+    with pytest.raises(ValueError, match=r"no results to write a page of in '.*results', .* run orthoscope reproduce"):
+        reproduce(page=tmp_path / "page.md", output=tmp_path / "results")
+    assert not (tmp_path / "page.md").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nothing can be made")
+def test_an_output_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    shown = orthoscope("reproduce", FAST, "--quick", "--output", "/proc/foo", cwd=tmp_path)
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert re.fullmatch(r"orthoscope: .*/proc/foo.*: give .*\n", shown.stderr)
+    assert "Errno" not in shown.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")

@@ -117,6 +117,7 @@ def test_committed_results_are_what_the_code_finds_in_their_tables(entry: Entry)
     for evidence in module.compare(rows):
         assert evidence.verdict in get_args(Verdict)
         assert evidence.why or evidence.verdict == "agrees", "what differs or is corrected says why"
+        assert evidence.printed is None or evidence.verdict != "measured", "a printed number is compared"
         assert not evidence.low > evidence.ours
         assert not evidence.high < evidence.ours
 

@@ -15,6 +15,7 @@ import pytest
 
 from orthoscope.sweep import read_runs, run
 from orthoscope.sweep.engines import submitit as submitit_engine
+from orthoscope.sweep.engines.choice import checked
 from orthoscope.sweep.engines.dask import DaskEngine
 from orthoscope.sweep.engines.local import LocalEngine
 from orthoscope.sweep.engines.submitit import SubmititEngine
@@ -66,6 +67,15 @@ def test_the_dask_cluster_of_a_sweep_listens_on_the_loopback_interface_alone() -
         engine.close(at_once=True)
 
 
+def test_two_dask_clusters_at_a_time_do_not_want_the_same_port() -> None:
+    pytest.importorskip("distributed")
+    first = DaskEngine(None, 1)
+    try:
+        DaskEngine(None, 1).close(at_once=True)  # a warning would be an error
+    finally:
+        first.close(at_once=True)
+
+
 def test_local_workers_listen_on_nothing() -> None:
     psutil = pytest.importorskip("psutil")
     engine = LocalEngine(1)
@@ -85,6 +95,26 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path) -> None:
         pytest.raises(ConnectionError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1"),
     ):
         run(draws, SEEDS, tmp_path, "dask", scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "", "tcp://", "tcp://host", "host:port", "tcp://host:99999", "a b:1"])
+def test_what_is_no_address_of_a_scheduler_is_refused_before_anything_is_begun(tmp_path: Path, address: str) -> None:
+    with pytest.raises(ValueError, match=rf"scheduler='{address}' is no address .* such as tcp://host:8786"):
+        run(draws, SEEDS, tmp_path / "store", "dask", scheduler=address)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_protocol_that_dask_lacks_is_refused_without_a_client_that_could_not_be_closed(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(ValueError, match=r"'http://127.0.0.1:1' begins with none of the protocols of Dask: .*tcp"):
+        run(draws, SEEDS, tmp_path, "dask", scheduler="http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:8786", "tls://head-1.example:8786", "head:8786", "tcp://[::1]:80"]
+)
+def test_addresses_as_dask_prints_them_are_understood(address: str) -> None:
+    checked("dask", None, address)
 
 
 def test_a_worker_killed_while_idle_is_replaced() -> None:

@@ -71,9 +71,10 @@ def test_a_killed_driver_leaves_no_worker_and_a_store_that_resumes(tmp_path: Pat
     assert after - begun == {number: 1 for number in range(40) if number not in finished}
 
 
-def test_an_interrupt_ends_with_a_sentence_and_leaves_a_store_that_resumes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "dask"])
+def test_an_interrupt_ends_with_a_sentence_and_leaves_a_store_that_resumes(tmp_path: Path, engine: str) -> None:
     store, marks = tmp_path / "store", tmp_path / "marks"
-    process = driver("halting", store, marks)
+    process = driver("halting", store, marks, engine)
     until(lambda: processes(marks, HALTING) and len(executions(marks)) >= 14)
     # As a terminal does: to the driver and to all of its workers.
     os.killpg(process.pid, signal.SIGINT)

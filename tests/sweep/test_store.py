@@ -34,6 +34,7 @@ DAMAGES = {
     "result": (lambda text: edited(text, result=[1.0]), "its checksum is another"),
     "config": (lambda text: edited(text, config={"seed": 7}), "its checksum is another"),
     "seconds": (lambda text: edited(text, seconds=0.0), "its checksum is another"),
+    "nested": (lambda text: "[" * 100_000, "is not whole: its brackets are nested deeper"),
     "list": (lambda text: "[1]", "is not a run of a sweep"),
     "schema": (lambda text: edited(text, schema="orthoscope.run/9"), "its schema is 'orthoscope.run/9'"),
 }
@@ -185,11 +186,11 @@ def test_a_claim_counts_beginnings_that_had_no_end_and_excludes_others(tmp_path:
 def test_a_torn_line_of_the_ledger_is_named_and_costs_no_other(tmp_path: Path) -> None:
     note(tmp_path, "first")
     with (tmp_path / LEDGER).open("a") as file:
-        file.write('[2026]\n{"time": "2026')
+        file.write("[" * 100_000 + '\n[2026]\n{"time": "2026')
     note(tmp_path, "last")
     ledger = read_ledger(tmp_path)
     assert [row["event"] for row in ledger.rows] == ["first", "last"]
-    assert [problem.split(" of ")[0] for problem in ledger.problems] == ["line 2", "line 3"]
+    assert [problem.split(" of ")[0] for problem in ledger.problems] == ["line 2", "line 3", "line 4"]
 
 
 def test_the_ledger_has_every_run_with_its_duration(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import json
 import math
 import os
 import struct
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import torch
 
 from orthoscope.sweep import read_ledger, read_runs, run
+from sweep.drivers import TESTS
 from sweep.experiments import draws, echo, executions, faulty, grid, square, threads, unplain
 
 SEEDS = [{"seed": seed, "scale": scale} for seed in range(6) for scale in (0.1, 1.0)]
@@ -130,6 +133,41 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         run(echo, [], tmp_path, attempts=0)
     with pytest.raises(ValueError, match="workers=-1"):
         run(echo, [], tmp_path, workers=-1)
+
+
+MISTAKES = {
+    "run(echo, {'x': [1, 2]}, 'store')": "the grid is a dict: write a list of dicts, one a run, such as [{'x': 1}, {",
+    "run(echo, 'x', 'store')": "the grid is a str: write a list of dicts",
+    "run(echo, [1, 2], 'store')": "grid[0] is 1, not a dict: write a list of dicts, one a run, such as [{'x': 1}, {'x'",
+    "run(echo, [], 'store', version=1)": "version=1 is not text: write version='1'",
+    "read_runs('.', version=1)": "version=1 is not text: write version='1'",
+    "run(echo, [], 'store', workers=1.5)": "workers=1.5: give a whole number of processes",
+    "run(echo, [], 'store', workers='2')": "workers='2': give a whole number of processes",
+    "run(echo, [], 'store', attempts='3')": "attempts='3': a run needs at least one, give a whole number",
+}
+
+
+def test_what_is_of_another_type_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    calls = "\n".join(
+        f"try:\n    {call}\nexcept (TypeError, ValueError) as error:\n    print(error)" for call in MISTAKES
+    )
+    code = f"from orthoscope.sweep import read_runs, run\nfrom sweep.experiments import echo\n{calls}"
+    # In a process of its own, where no shapes and types are checked, as at the user's.
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    shown = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    said = shown.stdout.splitlines()
+    assert len(said) == len(MISTAKES), shown.stderr
+    for sentence, words in zip(said, MISTAKES.values(), strict=True):
+        assert sentence.startswith(words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["file", "file/store"])
+def test_a_store_that_cannot_be_a_folder_is_one_sentence(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=rf"no sweep can be kept in '.*{place}' \(.*\): give a folder") as refused:
+        run(echo, [], tmp_path / place)
+    assert "Errno" not in str(refused.value)
 
 
 def test_workers_compute_on_one_thread_and_the_process_that_asks_keeps_its_own(

@@ -1,5 +1,6 @@
 """What a step of Muon costs on many ranks: bytes sent, memory and work, from shapes alone."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from orthoscope.optim.sharding.splits import GatherPlan, gather_plan, shard_nume
 LAYOUTS = ("ddp", "fsdp", "hsdp")
 SCHEMA = "orthoscope.muon-plan/1"
 _QUINTIC_STEPS = 5
+_MOST_ELEMENTS = 2**63 - 1  # torch counts them in 64 bits
 
 PerRank = tuple[int, ...]
 
@@ -82,7 +84,7 @@ def muon_plan(
     replicas = ranks // (shards or ranks)
     matrices = [view.shape(shape) for shape, view in zip(shapes, views, strict=True)]
     owner = owners([orthogonalization_cost(*matrix) for matrix in matrices], ranks)
-    numels = [torch.Size(shape).numel() for shape in shapes]
+    numels = [math.prod(shape) for shape in shapes]
     owned = totals(owner, numels, ranks)
     if layout == "ddp":
         sent, momentum, exchange = _replicated(owned, dtype.itemsize)
@@ -169,6 +171,12 @@ def _summary(values: PerRank) -> dict[str, int | float]:
 def _check(shapes: Sequence[tuple[int, ...]], layout: str, ranks: int, shards: int | None) -> None:
     if not shapes:
         raise ValueError("there is nothing to plan: give the shape of one parameter or more")
+    for shape in shapes:
+        if math.prod(shape) > _MOST_ELEMENTS:
+            sizes = "x".join(map(str, shape))
+            raise ValueError(
+                f"a parameter of {sizes} has more elements than a tensor can count, 2^63 - 1: correct its shape"
+            )
     if layout not in LAYOUTS:
         raise ValueError(f"unknown layout {layout!r}: choose one of {', '.join(LAYOUTS)}")
     if ranks < 1:

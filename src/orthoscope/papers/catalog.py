@@ -24,10 +24,16 @@ class Entry:
     claim: str
     kind: str
     has_full: bool  # the paper's own setting differs from the default
+    data: tuple[str, ...] = ()  # sets that are not embedded, in the default setting
+    full_data: tuple[str, ...] = ()  # and in the paper's own
 
     @property
     def paper(self) -> str:
         return self.name.partition("/")[0]
+
+    def needs(self, setting: Setting) -> tuple[str, ...]:
+        """Sets that must be fetched first; quick settings run on what is embedded."""
+        return {"quick": (), "default": self.data, "full": self.full_data}[setting]
 
     def seconds(self, setting: Setting, results: Path) -> tuple[float, bool]:
         """Core-seconds as saved results have them, and True; else those it may take at most, and False."""
@@ -50,7 +56,9 @@ def catalog() -> list[Entry]:
         constants = _constants(file)
         if "CLAIM" in constants:
             name = f"{file.parent.name}/{file.stem}"
-            entries.append(Entry(name, constants["CLAIM"], constants.get("KIND", ""), "FULL" in constants))
+            data = constants.get("DATA", ())
+            sets = (data, constants.get("FULL_DATA", data))
+            entries.append(Entry(name, constants["CLAIM"], constants.get("KIND", ""), "FULL" in constants, *sets))
     return entries
 
 

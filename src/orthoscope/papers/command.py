@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from orthoscope.papers.catalog import Setting, catalog, chosen, papers
+from orthoscope.papers.catalog import Setting, catalog, chosen, folder_of, papers
 from orthoscope.report.documents import replace
 from orthoscope.report.evidence import evidence_tables, experiment_list
 
@@ -25,6 +25,8 @@ def show_list(output: Path, workers: int | None) -> int:
             "quick": entry.seconds("quick", output),
             "default": entry.seconds("default", output),
             "full": entry.has_full,
+            "data": entry.needs("default"),
+            "full_data": entry.needs("full"),
             "claim": entry.claim,
         }
         for entry in catalog()
@@ -48,16 +50,16 @@ def run_named(
     from orthoscope.sweep import Interrupted
 
     try:
-        done = reproduce(entries, setting, output, engine=engine, workers=workers, scheduler=scheduler)
+        done = reproduce(entries, setting, output, _say, engine=engine, workers=workers, scheduler=scheduler)
     except Interrupted as stop:
-        print(f"orthoscope: interrupted: {stop}", file=sys.stderr)
+        _say(f"interrupted: {stop}")
         return INTERRUPTED
     for problem in done.problems:
-        print(f"orthoscope: {problem}", file=sys.stderr)
+        _say(problem)
     console = Console(stderr=json == "-")
     console.print(evidence_tables(done.document))
     counts = f"runs done: {done.executed}, finished before: {done.skipped}"
-    print(f"{counts}; results are in {output}", file=sys.stderr)
+    print(f"{counts}; results are in {folder_of('', setting, output)}", file=sys.stderr)
     content = strict_json.dumps(done.document, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
     if json == "-":
         print(content, end="")
@@ -69,8 +71,13 @@ def run_named(
 
 def write_page(page: Path, results: Path) -> int:
     """The page of results, from the tables that are saved; their figures and checks are made anew with it."""
-    from orthoscope.papers.summary import redraw_saved
+    from orthoscope.papers.summary import has_results, redraw_saved
 
+    if not has_results(results):
+        raise ValueError(
+            f"there are no results to write a page of in {str(results)!r}, but for those of --quick or --full if any: "
+            "run orthoscope reproduce NAME, in the default setting, first"
+        )
     redraw_saved(results)
     replace(page, results_page(results))
     print(f"wrote {page}", file=sys.stderr)
@@ -83,3 +90,7 @@ def results_page(results: Path) -> str:
     from orthoscope.report.evidence_page import evidence_page
 
     return evidence_page(saved(results), papers())
+
+
+def _say(sentence: str) -> None:
+    print(f"orthoscope: {sentence}", file=sys.stderr)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from scipy.special import stdtrit
 
-Verdict = Literal["agrees", "differs", "corrected"]
+Verdict = Literal["agrees", "differs", "corrected", "measured"]
 
 
 class Evidence(NamedTuple):
@@ -15,6 +15,7 @@ class Evidence(NamedTuple):
 
     "agrees": the printed number is within the interval, or the stated trend is seen. "differs": it is not, and `why`
     says what the reason is. "corrected": the paper's statement is wrong, and `why` says what is right and was seen.
+    "measured": nobody printed or stated anything that it could agree with.
     """
 
     quantity: str
@@ -56,6 +57,16 @@ def trend(quantity: str, differences: Sequence[float], sign: int, said: str = ""
     opposite = max(sign * low, sign * high) < 0
     why = "the opposite is seen" if opposite else "not decided: the interval has zero in it"
     return Evidence(quantity, None, ours, low, high, "differs", f"{said}; {why}" if said else why)
+
+
+def share_of(quantity: str, share: float, count: int, cases: str, claim: str = "", holds: bool = True) -> Evidence:
+    """A share of so many cases, with Wilson's interval: it agrees if the claim holds; without one it is measured.
+
+    `cases` is in words, such as "of 62 networks". The share itself is held to the claim, not its interval.
+    """
+    verdict: Verdict = "measured" if not claim else "agrees" if holds else "differs"
+    why = f"claimed is {claim}; {cases}" if claim else cases
+    return Evidence(quantity, None, share, *wilson(share, count), verdict, why)
 
 
 def wilson(share: float, count: int, errors: float = 1.96) -> tuple[float, float]:

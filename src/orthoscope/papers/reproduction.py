@@ -1,6 +1,6 @@
 """From experiments to their results: all runs in one sweep, then one by one the table, the figure and the verdicts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,13 @@ from orthoscope import sweep
 from orthoscope.papers.catalog import Entry, Setting
 from orthoscope.papers.code_version import code_version
 from orthoscope.papers.experiments import cells_of, config_of, joined, load, run_cell
+from orthoscope.papers.missing_data import Missing, missing_data, remedy, sentence
 from orthoscope.papers.results import plain, save, seeds_of
 from orthoscope.papers.summary import evidence_document, found, not_found
 from orthoscope.sweep.plain import canonical, encoded
 
 STORE = ".runs"  # beside the results
+OWN_MACHINE = ("local", "inline", "dask")  # engines that compute here, unless a scheduler is named
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,13 @@ class Reproduction:
         return all(one["state"] == "holds" for one in self.document["experiments"])
 
 
-def reproduce(entries: Sequence[Entry], setting: Setting, output: Path, **options: Any) -> Reproduction:
+def reproduce(
+    entries: Sequence[Entry], setting: Setting, output: Path, say: Callable[[str], None] = print, **options: Any
+) -> Reproduction:
     """Run experiments and write their results; `options` are those of `orthoscope.sweep.run`.
 
-    An experiment that fails takes no other with it: it is named in the document, with its reason.
+    An experiment that fails takes no other with it: it is named in the document, with its reason. Those whose data is
+    not on this machine are named before any is run, by `say`; ValueError if no other is left.
     """
     plans: list[Plan] = []
     outcomes: dict[str, dict[str, Any]] = {}
@@ -52,6 +57,15 @@ def reproduce(entries: Sequence[Entry], setting: Setting, output: Path, **option
             plans.append(planned(entry, setting))
         except Exception as error:
             outcomes[entry.name] = not_found(entry, f"cannot be loaded: {_words(error)}")
+    plans, lacking = _runnable(plans, setting, output, **options)
+    if lacking and not plans and not outcomes:
+        raise ValueError(sentence(lacking))
+    if lacking:
+        say(f"{sentence(lacking)}; the others run meanwhile")
+    for entry in entries:
+        if entry.name in lacking:
+            sets = lacking[entry.name]
+            outcomes[entry.name] = not_found(entry, f"its data is not here ({', '.join(sets)}): {remedy(sets)}")
     # The longest runs first, so that no core waits for one that began last.
     plans.sort(key=lambda plan: -plan.entry.seconds(setting, output)[0] / len(plan.cells))
     swept = sweep.run(run_cell, [cell for plan in plans for cell in plan.cells], output / STORE, **options)
@@ -62,6 +76,19 @@ def reproduce(entries: Sequence[Entry], setting: Setting, output: Path, **option
     document = evidence_document(setting, [outcomes[entry.name] for entry in entries])
     problems = [f"{problem.path} {problem.reason}; that run was done again" for problem in swept.problems]
     return Reproduction(document, swept.executed, swept.skipped, problems)
+
+
+def _runnable(
+    plans: Sequence[Plan], setting: Setting, output: Path, engine: Any = "local", scheduler: Any = None, **_: Any
+) -> tuple[list[Plan], Missing]:
+    """Plans whose data is here, and what the others lack. What is finished needs no data, and a cluster has its own."""
+    if engine not in OWN_MACHINE or scheduler is not None:
+        return list(plans), {}
+    lacking = missing_data([plan.entry for plan in plans], setting)
+    for plan in plans:
+        if plan.entry.name in lacking and sweep.is_finished(run_cell, plan.cells, output / STORE):
+            del lacking[plan.entry.name]
+    return [plan for plan in plans if plan.entry.name not in lacking], lacking
 
 
 def planned(entry: Entry, setting: Setting) -> Plan:

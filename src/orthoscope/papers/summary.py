@@ -10,7 +10,7 @@ from orthoscope.papers.evidence import Evidence
 from orthoscope.papers.experiments import load
 from orthoscope.papers.results import META, read_meta, read_table, redraw
 
-SCHEMA = "orthoscope.evidence/1"
+SCHEMA = "orthoscope.evidence/2"
 
 
 def evidence_document(setting: Setting, experiments: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -51,6 +51,11 @@ def saved(root: Path, setting: Setting = "default") -> dict[str, Any]:
         rows = read_table(folder, experiment.Row)
         experiments.append(found(entry, experiment, rows, seeds=len(meta["seeds"]), seconds=meta["seconds"]))
     return evidence_document(setting, experiments)
+
+
+def has_results(root: Path, setting: Setting = "default") -> bool:
+    """Whether any experiment has results of that setting under `root`."""
+    return bool(_folders(root, setting))
 
 
 def redraw_saved(root: Path, setting: Setting = "default") -> None:

@@ -15,7 +15,14 @@ from orthoscope.report.wording import UNDEFINED, printable
 
 Row = Mapping[str, Any]
 STATES = ("error", "fails", "holds")  # the order in which experiments are shown: failures first
-_COLOURS = {"agrees": "green", "corrected": "cyan", "differs": "yellow", "holds": "green", "fails": "bold red"}
+_COLOURS = {
+    "agrees": "green",
+    "corrected": "cyan",
+    "differs": "yellow",
+    "measured": "dim",
+    "holds": "green",
+    "fails": "bold red",
+}
 _PLAINEST_DECIMALS = 6
 
 
@@ -29,11 +36,19 @@ def experiment_list(experiments: Sequence[Row], papers: Mapping[str, str], worke
             quick, default = span(*row["quick"]), span(*row["default"])
             parts.append(Text(_line(row["name"], longest, row["kind"], quick, default, "yes" if row["full"] else "")))
             parts.append(Padding(Text(row["claim"], "dim"), (0, 0, 0, 4)))
+            parts += [Padding(Text(f"data: {needed}"), (0, 0, 0, 4)) for needed in _data(row)]
     totals = {setting: sum(row[setting][0] for row in experiments) / workers for setting in ("quick", "default")}
     spans = ", ".join(f"{setting} {span(seconds, True)}" for setting, seconds in totals.items())
     footer = f"\n{len(experiments)} experiments; all of them on {workers} cores, about: {spans}. "
-    footer += "Full: the paper's own setting, where it is larger. orthoscope reproduce NAME… runs them."
+    footer += "Full: the paper's own setting, where it is larger. orthoscope reproduce NAME… runs them. "
+    footer += "Data is fetched by orthoscope data get NAME…; where none is named, and with --quick, none is needed."
     return Group(*parts, Text(footer))
+
+
+def _data(row: Row) -> list[str]:
+    """What must be fetched before it can run, if anything; the full setting apart where it needs other sets."""
+    default, full = ", ".join(row["data"]), ", ".join(row["full_data"])
+    return [f"{default or 'none'}, with --full {full}"] if full != default else [default] if default else []
 
 
 def _line(name: str, longest: int, kind: str, quick: str, default: str, full: str) -> str:
@@ -57,14 +72,17 @@ def count_of(document: Document) -> str:
     """One sentence with the number of experiments, checks and verdicts."""
     experiments = document["experiments"]
     checks = [check["holds"] for one in experiments for check in one["checks"]]
-    evidence = [row for one in experiments for row in one["evidence"]]
+    rows = [row for one in experiments for row in one["evidence"]]
+    evidence = [row for row in rows if row["verdict"] != "measured"]
     numbers = [row for row in evidence if row["printed"] is not None]
     errors = sum(one["state"] == "error" for one in experiments)
     ended = f" {errors} did not run to their end." if errors else ""
+    alone = len(rows) - len(evidence)
+    beside = f"; {alone} numbers are measured alone" if alone else ""
     return (
         f"{len(experiments)} experiments: {sum(checks)} of {len(checks)} checks hold; "
         f"{len(evidence)} comparisons: {_told(evidence)}; "
-        f"{len(numbers)} of them with a printed number: {_told(numbers)}.{ended}"
+        f"{len(numbers)} of them with a printed number: {_told(numbers)}{beside}.{ended}"
     )
 
 
@@ -101,7 +119,7 @@ def _table(*headings: str) -> Table:
 
 
 def printed(row: Row) -> str:
-    """The paper's number; a dash where it shows a picture or states a trend."""
+    """The paper's number; a dash where it shows a picture, states a trend, or has nothing of the kind."""
     return UNDEFINED if row["printed"] is None else f"{row['printed']:g}".replace("-", "−")
 
 

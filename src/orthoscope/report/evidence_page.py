@@ -16,10 +16,13 @@ Written by `orthoscope reproduce --page docs/results.md` from the tables in [res
 A verdict is *agrees* where the printed number is within our interval, or as near to ours as the reason says, or where
 the stated trend is seen (for li2023: if training went a quarter of the way to the stated limit at least); *differs*
 where it is not, with the reason; and *corrected* where the paper's statement is false: then the reason says what holds
-instead, and `orthoscope errata` has the counterexample of those that name one.
+instead, and `orthoscope errata` has the counterexample of those that name one. A number is *measured* where nothing is
+printed or stated that it could agree with, such as the scores of simpler rules beside those of the verdict: it is no
+comparison and is counted apart. Under calibration, which is of no paper, what is stated is the claim above the table,
+and the share itself is held to it, not its interval.
 Intervals are of two standard errors over seeds unless the reason says otherwise; of few seeds they cover less than
 95 %: 86 % of 4, 82 % of 3, 70 % of 2, and one seed has none. A dash in the paper's column is a picture or a trend
-without a number.
+without a number, or nothing at all.
 """
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,16 @@ from orthoscope.sweep.engines.engine import Engine
 from orthoscope.sweep.engines.inline import InlineEngine
 from orthoscope.sweep.flight import Flight
 from orthoscope.sweep.functions import name_of
+from orthoscope.sweep.keys import run_key
 from orthoscope.sweep.ledger import note, read_ledger
 from orthoscope.sweep.plain import canonical, encoded
 from orthoscope.sweep.progress import bar
-from orthoscope.sweep.store import RUNS, Problem, is_stored, read_run, run_path
+from orthoscope.sweep.store import RUNS, Problem, check_version, is_stored, read_run, run_path
 from orthoscope.sweep.worker import Job
 
 # A file that was being written this long ago is what a killed process left of it.
 ABANDONED = 3600.0
+_GRID = "write a list of dicts, one a run, such as [{'x': 1}, {'x': 2}]"
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,7 @@ def run(
     """
     began = time.perf_counter()
     checked(engine, workers, scheduler)
-    if attempts < 1:
-        raise ValueError(f"attempts={attempts}: a run needs at least one")
+    _check(version, attempts)
     folder, name = Path(store).resolve(), name_of(function)  # absolute: workers may stand elsewhere
     sweep = secrets.token_hex(4)
     keys, jobs = _jobs(grid, lambda config: Job(str(folder), name, version, config, attempts, sweep))
@@ -90,9 +91,30 @@ def run(
     )
 
 
+def is_finished(
+    function: Callable[[dict[str, Any]], Any], grid: Sequence[dict[str, Any]], store: str | Path, *, version: str = "1"
+) -> bool:
+    """Whether a store holds every run of a grid, so that `run` would execute nothing."""
+    name = name_of(function)
+    keys = (run_key(name, version, encoded(config, f"grid[{index}]")) for index, config in enumerate(grid))
+    return all(is_stored(run_path(Path(store), key)) for key in keys)
+
+
+def _check(version: object, attempts: object) -> None:
+    check_version(version)
+    if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
+        raise ValueError(f"attempts={attempts!r}: a run needs at least one, give a whole number")
+
+
 def _prepare(folder: Path) -> None:
-    for part in (RUNS, CLAIMS):
-        (folder / part).mkdir(parents=True, exist_ok=True)
+    try:
+        for part in (RUNS, CLAIMS):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"no sweep can be kept in {str(folder)!r} ({error.strerror}): give a folder, or a name under which one "
+            "can be made"
+        ) from error
     for path in (folder / RUNS).glob(".*.tmp"):
         with contextlib.suppress(FileNotFoundError):  # just written, by another sweep
             if time.time() - path.stat().st_mtime > ABANDONED:
@@ -101,7 +123,13 @@ def _prepare(folder: Path) -> None:
 
 def _jobs(grid: Sequence[dict[str, Any]], job: Callable[[Any], Job]) -> tuple[list[str], dict[str, Job]]:
     """The key of every configuration, and the jobs by key: equal configurations are one."""
-    jobs = [job(encoded(config, f"grid[{index}]")) for index, config in enumerate(grid)]
+    if isinstance(grid, Mapping | str):
+        raise TypeError(f"the grid is a {type(grid).__name__}: {_GRID}")
+    jobs = []
+    for index, config in enumerate(grid):
+        if not isinstance(config, dict):
+            raise TypeError(f"grid[{index}] is {config!r}, not a dict: {_GRID}")
+        jobs.append(job(encoded(config, f"grid[{index}]")))
     return [one.key for one in jobs], {one.key: one for one in jobs}
 
 

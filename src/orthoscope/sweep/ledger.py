@@ -43,7 +43,7 @@ def read_ledger(store: str | Path) -> Ledger:
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # torn, or nested deeper than any row
             ledger.problems.append(f"line {number} of {path} is not whole: {error}")
             continue
         if isinstance(row, dict) and "event" in row:

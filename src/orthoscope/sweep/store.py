@@ -62,6 +62,13 @@ def write_run(path: Path, run: Run) -> None:
 def read_run(path: Path) -> Run:
     """A finished run; FileNotFoundError if there is none, ValueError with the reason if the file is something else."""
     try:
+        return _read(path)
+    except RecursionError as error:  # of the parser, or of what looks at its lists one by one
+        raise ValueError("is not whole: its brackets are nested deeper than those of any run") from error
+
+
+def _read(path: Path) -> Run:
+    try:
         content = json.loads(path.read_bytes(), parse_constant=_refuse)
     except FileNotFoundError:
         raise
@@ -79,6 +86,12 @@ def read_run(path: Path) -> Run:
     if path.stem != run_key(content["function"], content["version"], content["config"]):
         raise ValueError("has another name than its contents give: it was renamed or copied")
     return Run(**{**content, "config": decoded(content["config"]), "result": decoded(content["result"])})
+
+
+def check_version(version: object) -> None:
+    """TypeError for what is not text: 1 and "1" would be two versions, and one of them is never found."""
+    if not isinstance(version, str):
+        raise TypeError(f"version={version!r} is not text: write version={str(version)!r}")
 
 
 def is_stored(path: Path) -> bool:
@@ -100,6 +113,8 @@ def read_runs(
 
     `parse` is given every config, and a run whose config it refuses with an exception becomes a problem too.
     """
+    if version is not None:
+        check_version(version)
     folder = Path(store) / RUNS
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no sweep in {str(store)!r}: it has no folder {RUNS!r}")

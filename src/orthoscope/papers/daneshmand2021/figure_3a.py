@@ -21,6 +21,7 @@ CLAIM = (
     "after the same number of epochs."
 )
 KIND = "training"
+DATA = ("cifar10",)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from orthoscope.papers.evidence import Evidence, interval
 
 CLAIM = "As SGD lowers the training loss of a ReLU network of 20 layers, it lowers the orthogonality gap."
 KIND = "training"
+DATA = ("cifar10",)
 
 
 @dataclass(frozen=True)

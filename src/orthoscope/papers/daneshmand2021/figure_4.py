@@ -25,6 +25,7 @@ CLAIM = (
     "than from Xavier's weights, and from the start of the notebook they diverge at the paper's learning rate."
 )
 KIND = "training"
+DATA = ("cifar10", "fashion-mnist")
 XAVIER, ITERATIVE, LARGER, NOTEBOOK = "xavier", "iterative", "larger batch", "notebook"
 STARTS = (XAVIER, ITERATIVE, LARGER, NOTEBOOK)
 NOTHING = 0.1  # of what depth costs from Xavier's weights

@@ -28,6 +28,7 @@ CLAIM = (
     "to a level that depth does not change."
 )
 KIND = "simulation"
+DATA = ("cifar10",)
 TITLES = {"mlp": "Fully connected", "convnet": "Convolutional"}
 NETWORKS, NORMS = tuple(TITLES), ("batch", "none")
 # Off the notebook's picture of the fully connected network, at layer 30; it can be read to a hundredth.

@@ -31,6 +31,7 @@ CLAIM = (
     "it has not begun to, and depth costs it a smaller share of what a shallow one learns."
 )
 KIND = "training"
+DATA = ("cifar10",)
 XAVIER, ITERATIVE, LARGER = "xavier", "iterative", "larger batch"
 STARTS = (XAVIER, ITERATIVE, LARGER)
 CLASSES, SIDE, GAIN = 10, 32, 2**0.5

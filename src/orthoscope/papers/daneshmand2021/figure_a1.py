@@ -27,6 +27,7 @@ CLAIM = (
     "hardly helps at the learning rate of Figure 4, where few gradients are long enough to be clipped."
 )
 KIND = "training"
+DATA = ("cifar10",)
 XAVIER, ITERATIVE, MEAN, ORTHOGONAL = "xavier", "iterative", "mean singular value", "orthogonal"
 CLIPPED = {"clipping 0.1": 0.1, "clipping 1": 1.0}
 SMALLEST_WEIGHT = 1e-2  # as (A.21) has it

@@ -32,6 +32,7 @@ CLAIM = (
     "2 of its value at depth 10 in the mean, and for most networks: a few leap."
 )
 KIND = "simulation"
+DATA = ("cifar10",)
 
 SHALLOW, WITHIN = 10, 2.0
 SHARES = (0.0, 1 / 3, 1.0)  # of the exponent that was found

@@ -33,6 +33,7 @@ CLAIM = (
     "bounded in depth; those of a batch with repeated samples explode, the faster the fewer are different."
 )
 KIND = "simulation"
+DATA = ("cifar10",)
 BOUNDED = 0.003  # growth a layer: a factor e in 300 layers, the rest of the transient that images begin with
 
 

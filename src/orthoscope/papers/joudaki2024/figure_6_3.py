@@ -31,6 +31,7 @@ CLAIM = (
     "Gaussian weights and stay bounded for orthogonal ones."
 )
 KIND = "simulation"
+DATA = ("cifar10",)
 
 PRINTED_GROWTH = {"orthogonal": 0.0, "gaussian": 0.0090}  # a layer, width and batch 100
 PRINTED_DEEPEST = {"orthogonal": 0.0, "gaussian": 9.0}  # log-gradient at depth 1000

@@ -15,6 +15,7 @@ CLAIM = (
     "depth, almost alike, and the non-linear ones fit the training images better than the identity."
 )
 KIND = "training"
+DATA = ("cifar10",)
 RUNNER = "joudaki2024/training_accuracy"
 
 

@@ -29,6 +29,7 @@ CLAIM = (
     "and batch 100; the gain ℓ^(-0.4) before the activation removes both explosions."
 )
 KIND = "simulation"
+DATA = ("cifar10",)
 
 PRINTED_GROWTH = {"identity": 0.0, "tanh": 0.0845, "sin": 0.1349}  # at gain 1
 PRINTED_WIDTH = 100

@@ -33,6 +33,7 @@ CLAIM = (
     "gradients are not small: the gradients there are more tangent to the orthogonal group than random ones."
 )
 KIND = "training"
+DATA = ("cifar10",)
 RUNNER = "joudaki2024/trained_orthogonality"
 
 

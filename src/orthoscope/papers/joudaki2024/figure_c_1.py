@@ -26,6 +26,7 @@ CLAIM = (
     "roughly as a power: 2.4 for tanh and 3.1 for sin in the thesis, 2.2 and 3.5 far from the images."
 )
 KIND = "simulation"
+DATA = ("cifar10",)
 
 GAP = 10  # layers between the two gradients of a rate
 SMALLEST, LARGEST = slice(2), slice(-2, None)  # two of the gains

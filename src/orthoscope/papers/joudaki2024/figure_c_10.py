@@ -27,6 +27,7 @@ CLAIM = (
     "With orthogonal weights and the identity, gradients stay bounded in depth with and without centring in batch norm."
 )
 KIND = "simulation"
+DATA = ("cifar10",)
 NORMS = {"batch": "standard, centred", "batch_uncentred": "without centring"}
 
 

@@ -25,6 +25,7 @@ CLAIM = (
     "depth of the network."
 )
 KIND = "simulation"
+DATA = ("cifar10",)
 GAP = 10
 
 

@@ -20,6 +20,7 @@ CLAIM = (
     "theirs is nearly all in a shallow network, and less in a deep one."
 )
 KIND = "training"
+DATA = ("cifar10",)
 RUNNER = "joudaki2024/trained_orthogonality"
 SMALL = 0.05  # a gap: singular values within about a sixth of one another
 

@@ -17,6 +17,7 @@ __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "RUNNER", "Config", "Row", "cells",
 
 CLAIM = "During training gradients neither vanish nor explode, at any layer of any depth, with tanh and with sin."
 KIND = "training"
+DATA = ("cifar10",)
 RUNNER = "joudaki2024/trained_orthogonality"
 FACTOR = 30.0  # between the largest and the smallest gradient of a network: e per 24 layers in the deepest
 

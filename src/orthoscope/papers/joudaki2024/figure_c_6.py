@@ -15,6 +15,7 @@ CLAIM = (
     "any depth, almost alike, and the non-linear ones learn more than the identity."
 )
 KIND = "training"
+DATA = ("fashion-mnist",)
 RUNNER = "joudaki2024/training_accuracy"
 
 

@@ -17,6 +17,8 @@ CLAIM = (
     "images better than the identity."
 )
 KIND = "training"
+DATA = ("cifar10",)
+FULL_DATA = ("cifar100",)
 RUNNER = "joudaki2024/training_accuracy"
 
 

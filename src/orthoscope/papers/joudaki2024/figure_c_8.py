@@ -17,6 +17,7 @@ CLAIM = (
     "better on other images is not decided by so short a training."
 )
 KIND = "training"
+DATA = ("cifar10",)
 RUNNER = "joudaki2024/training_accuracy"
 
 

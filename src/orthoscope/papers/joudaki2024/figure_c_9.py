@@ -22,6 +22,7 @@ CLAIM = (
     "tanh and sin keep a gap, and their gradients explode."
 )
 KIND = "simulation"
+DATA = ("cifar10",)
 
 
 @dataclass(frozen=True)

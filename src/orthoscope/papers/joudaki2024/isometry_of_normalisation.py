@@ -29,6 +29,7 @@ CLAIM = (
     "RMS normalisation of samples, or batch normalisation of units without centring; centring first can lower it."
 )
 KIND = "simulation"
+FULL_DATA = ("mnist", "cifar10")
 ROUNDING = 1e-8
 # What is normalised, samples or units over the batch, and whether their mean is taken out first.
 NORMS = {

@@ -27,6 +27,7 @@ CLAIM = (
     "matrix_rank's tolerance, which grows as n²; in float64 the rank is full."
 )
 KIND = "simulation"
+DATA = ("cifar10", "mnist", "fashion-mnist")
 
 # Mean, standard deviation over 100 batches.
 PRINTED = {

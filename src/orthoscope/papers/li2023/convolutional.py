@@ -20,6 +20,7 @@ CLAIM = (
     "with depth; here vectors are hardly shared, ranks exceed the number of classes and σ₁ does not fall as 1/depth."
 )
 KIND = "training"
+DATA = ("mnist", "fashion-mnist", "cifar10")
 
 
 @dataclass(frozen=True)

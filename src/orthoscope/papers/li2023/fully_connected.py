@@ -23,6 +23,7 @@ CLAIM = (
     "skips there is no line, nothing is shared and σ₁ grows, but the rank is low all the same."
 )
 KIND = "training"
+DATA = ("mnist", "fashion-mnist", "cifar10")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ CLAIM = (
     "says nothing of angles that change both ways, and no optimizer keeps them."
 )
 KIND = "training"
+DATA = ("cifar10",)
+FULL_DATA = ("cifar100",)
 
 # PII after training as printed, layers 1, 2 and 3.
 PRINTED = {

@@ -32,6 +32,8 @@ CLAIM = (
     "with Adam as with SGD."
 )
 KIND = "training"
+DATA = ("cifar10",)
+FULL_DATA = ("cifar100",)
 
 # PII and accuracy, each without and with both, as printed.
 PRINTED = {"Adam": ((0.212, 0.154), (0.3938, 0.4943)), "SGD": ((0.194, 0.166), (0.5159, 0.5334))}

@@ -38,6 +38,8 @@ CLAIM = (
     "fully connected network, at the best learning rate, PII hardly moves, with either or without."
 )
 KIND = "training"
+DATA = ("cifar10",)
+FULL_DATA = ("cifar100",)
 OPTIMIZER = "Adam"
 NETWORKS = CONNECTED, CONVOLUTIONAL
 

@@ -1,6 +1,7 @@
 """From a word to an engine."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from orthoscope.sweep.engines.submitit import SubmititEngine
 
 NAMES = ("local", "dask", "ray", "slurm", "inline")
 WITH_SCHEDULER = ("dask", "ray")
+_LAST_PORT = 65535
 
 
 def checked(engine: object, workers: int | None, scheduler: str | None) -> None:
@@ -24,8 +26,11 @@ def checked(engine: object, workers: int | None, scheduler: str | None) -> None:
         )
     if scheduler is not None and engine not in WITH_SCHEDULER:
         raise ValueError(f"scheduler={scheduler!r} belongs to {' or '.join(WITH_SCHEDULER)}, not to engine={engine!r}")
-    if workers is not None and workers < 0:
-        raise ValueError(f"workers={workers}: give a number of processes, or 0 to compute in this one")
+    if engine == "dask" and scheduler is not None:
+        _check_address(scheduler)
+    whole = isinstance(workers, int) and not isinstance(workers, bool)
+    if workers is not None and (not whole or workers < 0):
+        raise ValueError(f"workers={workers!r}: give a whole number of processes, or 0 to compute in this one")
 
 
 def opened(engine: Any, runs: int, workers: int | None, scheduler: str | None, store: Path) -> Engine:
@@ -42,6 +47,16 @@ def opened(engine: Any, runs: int, workers: int | None, scheduler: str | None, s
     if engine == "slurm":
         return SubmititEngine(store / "slurm")
     return engine if isinstance(engine, Engine) else AdoptedEngine(engine)
+
+
+def _check_address(scheduler: str) -> None:
+    """Dask would hang for a minute on an address without a port."""
+    found = re.fullmatch(r"(?:\w+://)?(?:\[[\da-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})", scheduler)
+    if found is None or not 1 <= int(found[1]) <= _LAST_PORT:
+        raise ValueError(
+            f"scheduler={scheduler!r} is no address of a Dask scheduler: write protocol, host and port, such as "
+            "tcp://host:8786"
+        )
 
 
 def _cores() -> int:

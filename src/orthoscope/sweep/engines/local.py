@@ -5,14 +5,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 
 from orthoscope.sweep.engines.engine import Work
+from orthoscope.sweep.engines.interrupts import interrupts_held
 from orthoscope.sweep.environment import one_thread
 
 # How long a worker may take to notice that its driver is gone, should the pipe not tell it at once.
@@ -74,7 +72,7 @@ class _Worker:
         self._pool = ProcessPoolExecutor(1, fresh, prepare, (self._reader, os.getpid()))
 
     def submit(self, work: Work, job: str) -> "Future[str]":
-        with _interrupts_held():
+        with interrupts_held():
             return self._pool.submit(work, job)
 
     def close(self, *, at_once: bool) -> None:
@@ -100,18 +98,3 @@ def _leave_with(driver: Connection, process: int) -> None:
     while not driver.poll(PERIOD) and (sys.platform == "win32" or os.getppid() == process):
         pass
     os._exit(1)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C reaches every process of a terminal; a worker that is starting must not die of it with a traceback."""
-    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    # Its start would release the signal.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
