@@ -2,18 +2,20 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from chains.slow_chain import Drawer, slow_chain
 from orthoscope import theory
-from orthoscope.chains import Chain, backward, gradients, gradients_by_depth, simulate_gradients
+from orthoscope.chains import Chain, backward, gradients, gradients_by_depth, simulate, simulate_gradients
 from orthoscope.chains.chain import Draw
 from orthoscope.chains.memory import Memory
 from orthoscope.chains.sources import State, sources
 from orthoscope.chains.weights import drawn_weights
+from orthoscope.theory.activations import Pointwise
 
 SEEDS = [0, 1, 2]
 
@@ -79,6 +81,31 @@ def test_gradients_of_every_law_are_those_of_autograd(init: str, samples: int, m
     if init == "orthogonal":
         identity = torch.eye(7, dtype=torch.float64).expand(len(SEEDS), 7, 7)
         torch.testing.assert_close(weights[1].mT @ weights[1], identity, rtol=0, atol=1e-14)
+
+
+IN_PLACE = [
+    (torch.tanh_, torch.tanh),
+    (nn.ReLU(inplace=True), torch.relu),
+    (nn.SiLU(inplace=True), nn.functional.silu),
+    (lambda x: x.clamp_(-0.7, 0.8), lambda x: x.clamp(-0.7, 0.8)),
+]
+
+
+@pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize(("in_place", "plain"), IN_PLACE)
+def test_an_activation_may_work_in_place(norm: str, norm_first: bool, in_place: Pointwise, plain: Pointwise) -> None:
+    start = batch(5, 6)
+    for gain in (1.0, 1.2):
+        given = Chain(7, "uniform", in_place, norm, norm_first, gain)
+        expected = replace(given, activation=plain)
+        for layers in ([1, 4, 6], None):
+            found = simulate_gradients(start, given, 6, seeds=SEEDS, loss=quartic, layers=layers)
+            assert torch.equal(found, simulate_gradients(start, expected, 6, seeds=SEEDS, loss=quartic, layers=layers))
+        by_depth = gradients_by_depth(start, given, [6, 2], seeds=SEEDS)
+        assert torch.equal(by_depth, gradients_by_depth(start, expected, [6, 2], seeds=SEEDS))
+        last = simulate(start, given, 6, seeds=SEEDS, record={}).last
+        assert torch.equal(last, simulate(start, expected, 6, seeds=SEEDS, record={}).last)
 
 
 def test_deep_gradients_of_narrow_networks_do_not_vanish() -> None:
@@ -165,6 +192,10 @@ def test_bad_input_is_refused() -> None:
             gradients_by_depth(start, chain, [2], seeds=[0], layer=layer)
     with pytest.raises(ValueError, match="depth is 0"):
         simulate_gradients(start, chain, 0, seeds=[0])
+    with pytest.raises(ValueError, match="depths is empty"):
+        gradients_by_depth(start, chain, [], seeds=[0])
+    with pytest.raises(ValueError, match="depths has 2, but a network with layer 3"):
+        gradients_by_depth(start, chain, [5, 2], seeds=[0], layer=3)
     with pytest.raises(ValueError, match="classes is 1"):
         simulate_gradients(start, chain, 2, seeds=[0], classes=1)
     with pytest.raises(ValueError, match="the loss returned shape"):

@@ -144,15 +144,15 @@ def propagate_(output: Batches, chain: Chain, inputs: Batches, layer: int, scrat
     r"""$h = \phi(\alpha N(x))$, or $N(\phi(\alpha x))$, into `output`; `scratch` is as large, to compute in."""
     norm = chain.normalisation
     if norm is None:
-        output.copy_(chain.activated(inputs, layer))
+        output.copy_(chain.activated(inputs, layer, keep=True))
         slopes = _slopes(chain, inputs, layer)
         return lambda gradient, out: torch.mul(gradient, slopes, out=out)
     if chain.norm_first:
         normed, factors = norm(inputs, output if chain.is_identity(layer) else None, scratch)
         if normed is not output:
-            output.copy_(chain.activated(normed, layer))
+            output.copy_(chain.activated(normed, layer, keep=True))
     else:
-        normed, factors = norm(chain.activated(inputs, layer), output, scratch)
+        normed, factors = norm(chain.activated(inputs, layer, keep=True), output, scratch)
 
     def through_norm(gradient: Gradients, out: Gradients) -> Gradients:
         return norm.pull_back(gradient, normed.unsqueeze(1), factors.unsqueeze(1), out)

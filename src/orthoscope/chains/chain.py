@@ -30,9 +30,9 @@ class Chain:
       or a function `draw(layers, outputs, inputs, generator)` that returns weights `(layers, outputs, inputs)`
       of that many consecutive layers of one network.
     `activation` is a name of `theory.activations` (those of `orthoscope.models` are among them) or an elementwise
-    function; `norm` is "none", "rms", "layer", "batch" or "batch_uncentred", without ε and scaled as in
-    `orthoscope.models`: mean square 1. `norm_first=False` normalises after the activation. `gain` $\alpha$
-    multiplies what enters the activation, and may be a function of the layer, 1 for the first.
+    function, also one that works in place; `norm` is "none", "rms", "layer", "batch" or "batch_uncentred", without ε
+    and scaled as in `orthoscope.models`: mean square 1. `norm_first=False` normalises after the activation. `gain`
+    $\alpha$ multiplies what enters the activation, and may be a function of the layer, 1 for the first.
     """
 
     width: int
@@ -51,6 +51,8 @@ class Chain:
             given = getattr(self, name)
             if not isinstance(given, str) and not callable(given):
                 raise TypeError(f"{name} is {given!r}: give a name or a function")
+            if isinstance(given, type):
+                raise TypeError(f"{name} is the class {given.__name__}: give an instance of it, {given.__name__}()")
         if not isinstance(self.norm, str):
             raise TypeError(f"norm is {self.norm!r}: give a name, 'none' for no normalisation")
         if isinstance(self.init, str) and self.init not in INITS:
@@ -80,11 +82,22 @@ class Chain:
         _check_gain(gain)
         return float(gain)
 
-    def activated(self, inputs: Hidden, layer: int) -> Hidden:
-        r"""$\phi(\alpha_\ell x)$."""
+    def activated(self, inputs: Hidden, layer: int, *, keep: bool = False) -> Hidden:
+        r"""$\phi(\alpha_\ell x)$. A function of the caller may overwrite the inputs, unless asked to `keep` them."""
         gain = self.gain_of(layer)
         scaled = inputs if gain == 1 else gain * inputs
-        return scaled if self.function is None else self.function(scaled)
+        if self.function is None:
+            return scaled
+        if isinstance(self.activation, str):
+            return self.function(scaled)
+        result: object = self.function(inputs.clone() if keep and scaled is inputs else scaled)
+        if not isinstance(result, Tensor) or result.shape != inputs.shape:
+            found = f"shape {tuple(result.shape)}" if isinstance(result, Tensor) else f"a {type(result).__name__}"
+            raise ValueError(
+                f"activation returned {found} for a tensor of shape {tuple(inputs.shape)}: "
+                "it must work on every entry by itself"
+            )
+        return result
 
     def is_identity(self, layer: int) -> bool:
         r"""Whether $\phi(\alpha_\ell x) = x$."""
@@ -107,6 +120,10 @@ class Chain:
         return result if result is preactivations else preactivations.copy_(result)
 
 
-def _check_gain(gain: int | float) -> None:
-    if gain == 0 or not math.isfinite(gain):
+def _check_gain(gain: object) -> None:
+    try:
+        finite = math.isfinite(gain)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError):  # the last two: of an array, of a tensor
+        raise TypeError(f"gain is {gain!r}: give a number other than 0, or a function of the layer") from None
+    if gain == 0 or not finite:
         raise ValueError(f"gain is {gain}: give a number other than 0")

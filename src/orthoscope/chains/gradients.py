@@ -1,7 +1,6 @@
 r"""Gradients of the weights of many random networks: batched over seeds, in bounded memory, at any depth."""
 
 import threading
-from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -10,7 +9,16 @@ from torch import Tensor
 from orthoscope.chains.backward import SEGMENT, Loss, Networks, kept_numbers
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.groups import over_groups
-from orthoscope.chains.inputs import check_kinds, checked_layers, checked_starts
+from orthoscope.chains.inputs import (
+    WholeNumbers,
+    check_chain,
+    checked_depth,
+    checked_ends,
+    checked_layers,
+    checked_seeds,
+    checked_starts,
+    whole_number,
+)
 from orthoscope.chains.losses import cross_entropy
 from orthoscope.chains.memory import Memory
 
@@ -23,9 +31,9 @@ def simulate_gradients(
     chain: Chain,
     depth: int,
     *,
-    seeds: Sequence[int],
+    seeds: WholeNumbers,
     loss: str | Loss = "cross_entropy",
-    layers: Sequence[int] | None = None,
+    layers: WholeNumbers | None = None,
     classes: int = 10,
 ) -> Float[Tensor, "seeds layers"]:
     r"""$\log\|\partial\,\text{loss}/\partial W_\ell\|_F$ of one random network for every seed, layers 1 to `depth`.
@@ -40,16 +48,16 @@ def simulate_gradients(
     segment only. On a CPU a group of networks is under way on every core; all of them keep 2.7 GB, or a segment each.
     Gradients are rescaled on the way, so that none overflows or vanishes.
     """
-    wanted = checked_layers(layers, depth, first=1)
-    return _log_norms(start, chain, [depth], wanted, seeds, loss, classes)[:, 0]
+    end = checked_depth(depth, least=1)
+    return _log_norms(start, chain, [end], checked_layers(layers, end, first=1), seeds, loss, classes)[:, 0]
 
 
 def gradients_by_depth(
     start: Tensor,
     chain: Chain,
-    depths: Sequence[int],
+    depths: WholeNumbers,
     *,
-    seeds: Sequence[int],
+    seeds: WholeNumbers,
     loss: str | Loss = "cross_entropy",
     layer: int = 1,
     classes: int = 10,
@@ -59,10 +67,8 @@ def gradients_by_depth(
     Each has the law of `simulate_gradients`; those of one seed share their first layers and their head, so all
     depths together cost one way forth and one way back.
     """
-    if layer < 1:
-        raise ValueError(f"layer is {layer}: layers are numbered from 1")
-    ends = checked_layers(depths, max(depths, default=0), first=layer)
-    return _log_norms(start, chain, ends, [layer], seeds, loss, classes)[:, :, 0]
+    only = whole_number("layer", layer)
+    return _log_norms(start, chain, checked_ends(depths, only), [only], seeds, loss, classes)[:, :, 0]
 
 
 def _log_norms(
@@ -70,19 +76,20 @@ def _log_norms(
     chain: Chain,
     ends: list[int],
     layers: list[int],
-    seeds: Sequence[int],
+    seeds: WholeNumbers,
     loss: str | Loss,
     classes: int,
 ) -> Float[Tensor, "seeds ends layers"]:
-    check_kinds(chain, seeds)
-    starts = checked_starts(start, seeds)
-    if isinstance(loss, str) and loss != "cross_entropy":
+    check_chain(chain)
+    networks, classes = checked_seeds(seeds), whole_number("classes", classes)
+    starts = checked_starts(start, networks, chain.normalisation)
+    if not callable(loss) and loss != "cross_entropy":
         raise ValueError(f"unknown loss {loss!r}: give 'cross_entropy', or a function of the last representations")
 
     own_to_thread = threading.local()
 
     def norms(group: slice) -> Tensor:
-        own = list(seeds)[group]
+        own = networks[group]
         if not hasattr(own_to_thread, "memory"):
             own_to_thread.memory = Memory(starts.device)
         chosen = cross_entropy(own, starts[group], chain.width, classes) if isinstance(loss, str) else loss
@@ -92,11 +99,17 @@ def _log_norms(
     return torch.cat(
         over_groups(
             norms,
-            len(seeds),
+            len(networks),
             numbers=min(SEGMENT, max(ends) * kept_numbers(chain, samples)),
             layer=width * max(width, samples),
-            multiplications=max(ends) * width**2 * (samples + width),
+            multiplications=_multiplications(chain, samples),
+            depth=max(ends),
             most=max(SEGMENT, _KEPT // torch.get_num_threads()),
             device=starts.device,
         )
     )
+
+
+def _multiplications(chain: Chain, samples: int) -> int:
+    """Of a layer: the batch forth and its gradient back, and Haar weights, which are products of reflections."""
+    return chain.width**2 * (2 * samples + (chain.width if chain.init == "orthogonal" else 0))

@@ -1,27 +1,54 @@
 """What simulations accept, and one sentence for what they do not."""
 
+import math
+import operator
 from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
+import numpy
+import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from orthoscope.chains.chain import Chain
+from orthoscope.chains.normalisations import Normalisation
+
+# A list, a range, or the whole numbers of numpy and torch.
+WholeNumbers: TypeAlias = Sequence[int] | Tensor | NDArray[numpy.integer[Any]]
 
 
-def check_kinds(chain: object, seeds: object, record: object = None) -> None:
-    """Refuse what is not of the kind that it should be, which would be found out much later and less clearly."""
+def check_chain(chain: object) -> None:
+    """Refuse what is no chain, which would be found out much later and less clearly."""
     if not isinstance(chain, Chain):
         raise TypeError(f"chain is {chain!r}: describe the layers by a Chain, such as Chain(64, activation='relu')")
-    if not hasattr(seeds, "__len__"):
-        raise TypeError(f"seeds is {seeds!r}: give one seed for every network, such as range(10)")
-    if record is not None and not isinstance(record, Mapping):
-        raise TypeError(f"record is {record!r}: give functions by name, such as {{'gap': metrics.orthogonality_gap}}")
 
 
-def checked_starts(start: Tensor, seeds: Sequence[int]) -> Float[Tensor, "seeds samples units"]:
-    """One batch for every seed, in float64."""
-    if not len(seeds):
+def check_record(record: object) -> None:
+    """Refuse what is not functions by name."""
+    example = "such as {'gap': metrics.orthogonality_gap}"
+    if not isinstance(record, Mapping):
+        raise TypeError(f"record is {record!r}: give functions by name, {example}")
+    for name, metric in record.items():
+        if not callable(metric):
+            raise TypeError(f"record has {metric!r} for {name!r}: give functions by name, {example}")
+
+
+def checked_seeds(seeds: object) -> list[int]:
+    """One for every network."""
+    found = _whole_numbers("seeds", seeds, "give one seed for every network, such as range(10)")
+    if not found:
         raise ValueError("seeds is empty: give one seed for every network")
+    return found
+
+
+def checked_starts(
+    start: object, seeds: Sequence[int], norm: Normalisation | None = None
+) -> Float[Tensor, "seeds samples units"]:
+    """One batch for every seed, in float64, of a size that the norm can take."""
+    if not isinstance(start, Tensor):
+        kind = type(start).__name__
+        raise TypeError(f"start is of type {kind}: give a tensor, torch.as_tensor(start, dtype=torch.float64)")
     if start.ndim not in (2, 3) or 0 in start.shape:
         raise ValueError(
             f"start has shape {tuple(start.shape)}: give (samples, units), or (seeds, samples, units), none of them 0"
@@ -34,17 +61,75 @@ def checked_starts(start: Tensor, seeds: Sequence[int]) -> Float[Tensor, "seeds 
         )
     if not bool(start.isfinite().all()):
         raise ValueError("start has entries that are not finite: give real numbers")
-    return start.detach().double().expand(len(seeds), *start.shape[-2:])
+    exact = start.detach().double()
+    if norm is not None:
+        _check_squares(exact, norm)
+    return exact.expand(len(seeds), *start.shape[-2:])
 
 
-def checked_layers(layers: Sequence[int] | None, depth: int, first: int = 0) -> list[int]:
+def checked_depth(depth: object, least: int = 0) -> int:
+    found = whole_number("depth", depth)
+    if found < least:
+        raise ValueError(f"depth is {found}: give at least {least}")
+    return found
+
+
+def checked_layers(layers: object, depth: int, first: int = 0) -> list[int]:
     """The layers to record, all from `first` to `depth` by default."""
-    if depth < first:
-        raise ValueError(f"depth is {depth}: give at least {first}")
-    wanted = list(range(first, depth + 1)) if layers is None else [int(layer) for layer in layers]
+    if layers is None:
+        return list(range(first, depth + 1))
+    wanted = _whole_numbers("layers", layers, f"give layers to record, such as [{first}, {depth}]")
     wrong = [layer for layer in wanted if not first <= layer <= depth]
     if wrong:
         raise ValueError(f"layers has {wrong[0]}, but the layers are {first} to {depth}")
     if not wanted or len(set(wanted)) < len(wanted):
         raise ValueError("layers is empty or names a layer twice: give each layer to record once")
     return wanted
+
+
+def checked_ends(depths: object, layer: int) -> list[int]:
+    """Depths at which networks end, all of which have the layer."""
+    if layer < 1:
+        raise ValueError(f"layer is {layer}: layers are numbered from 1")
+    ends = _whole_numbers("depths", depths, "give the depths of the networks, such as [10, 100]")
+    if not ends or len(set(ends)) < len(ends):
+        raise ValueError("depths is empty or names a depth twice: give each depth once")
+    if min(ends) < layer:
+        raise ValueError(f"depths has {min(ends)}, but a network with layer {layer} has a depth of at least {layer}")
+    return ends
+
+
+def whole_number(name: str, given: object) -> int:
+    """Any kind of integer, also one of numpy or torch; not a float, whatever its value."""
+    try:
+        return operator.index(given)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} is {given!r}: give a whole number") from None
+
+
+def _whole_numbers(name: str, given: object, remedy: str) -> list[int]:
+    try:
+        found = list(given)  # type: ignore[call-overload]
+    except TypeError:
+        raise TypeError(f"{name} is {given!r}: {remedy}") from None
+    numbers = []
+    for number in found:
+        try:
+            numbers.append(operator.index(number))
+        except TypeError:
+            raise TypeError(f"{name} has {number!r}, which is not a whole number: {remedy}") from None
+    return numbers
+
+
+def _check_squares(start: Float[Tensor, "*seeds samples units"], norm: Normalisation) -> None:
+    """A norm takes means of squares: what it divides by, the size of a batch or of a sample, must survive that."""
+    sizes = start.abs().amax((-2, -1) if norm.axis == -2 else -1)
+    limits = torch.finfo(start.dtype)
+    # With room for sums, and for entries that are smaller than the largest but still seen beside it. 0 is no trouble.
+    least, most = math.sqrt(limits.tiny / limits.eps), math.sqrt(limits.max * limits.eps)
+    wrong = sizes[(sizes > most) | ((sizes < least) & (sizes > 0))]
+    if len(wrong):
+        raise ValueError(
+            f"start has a batch or sample of size {float(wrong[0]):.3g}, whose squares float64 cannot hold: "
+            f"rescale it to between {least:.0e} and {most:.0e}"
+        )

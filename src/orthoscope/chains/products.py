@@ -1,7 +1,7 @@
 r"""Networks without normalisation and activation, $W_\ell\cdots W_1$: singular values that no floating point holds."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,15 @@ from torch import Tensor
 
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.graded import graded_log_singular_values
-from orthoscope.chains.inputs import check_kinds, checked_layers, checked_starts
+from orthoscope.chains.inputs import (
+    WholeNumbers,
+    check_chain,
+    checked_depth,
+    checked_layers,
+    checked_seeds,
+    checked_starts,
+    whole_number,
+)
 from orthoscope.chains.sources import sources
 from orthoscope.chains.triangles import Triangles, triangles
 
@@ -44,7 +52,7 @@ class Products:
 
 @torch.no_grad()
 def vanilla_products(
-    start: Tensor, chain: Chain, depth: int, *, seeds: Sequence[int], layers: Sequence[int] | None = None
+    start: Tensor, chain: Chain, depth: int, *, seeds: WholeNumbers, layers: WholeNumbers | None = None
 ) -> Products:
     r"""Singular values of a batch $H$ after `depth` linear layers, $HW_1^\top\cdots W_\ell^\top$, one network a seed.
 
@@ -53,20 +61,20 @@ def vanilla_products(
     $W_\ell Q_{\ell-1} = Q_\ell R_\ell$, the sum for row $i$ being taken at its own scale. So thousands of layers
     neither overflow nor underflow, and small singular values are as accurate as large ones.
     """
-    check_kinds(chain, seeds)
-    starts, wanted = checked_starts(start, seeds), checked_layers(layers, depth)
+    networks, depth = checked_seeds(seeds), checked_depth(depth)
     _check_linear(chain)
+    starts, wanted = checked_starts(start, networks), checked_layers(layers, depth)
     frame, triangle = torch.linalg.qr(starts.mT)
     _check_rank(chain, frame.shape[-1])
     if not bool((torch.linalg.cond(triangle) < _DEPENDENT).all()):
         raise ValueError("samples of start are linearly dependent: their product has a singular value 0 from the start")
-    factors = triangles(chain, sources(seeds, starts.device), frame, depth)
+    factors = triangles(chain, sources(networks, starts.device), frame, depth)
     recorded = set(wanted)
     kept = {layer: graded for layer, graded in enumerate(_graded_rows(triangle, factors, chain)) if layer in recorded}
     rows = torch.stack([kept[layer][0] for layer in wanted], dim=1)
     scales = torch.stack([kept[layer][1] for layer in wanted], dim=1)
     values = graded_log_singular_values(rows.flatten(0, 1).mT, scales.flatten(0, 1))
-    return Products(wanted, values.unflatten(0, (len(seeds), len(wanted))), starts.shape[-2])
+    return Products(wanted, values.unflatten(0, (len(networks), len(wanted))), starts.shape[-2])
 
 
 def _graded_rows(
@@ -93,26 +101,26 @@ def _unit_rows(rows: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def lyapunov(
-    chain: Chain, depth: int, *, seeds: Sequence[int], count: int | None = None, device: torch.device | None = None
+    chain: Chain, depth: int, *, seeds: WholeNumbers, count: int | None = None, device: torch.device | None = None
 ) -> Float[Tensor, "seeds count"]:
     r"""Growth a layer of the first `count` directions (all by default), $\frac1L\sum_\ell \log|(R_\ell)_{ii}|$.
 
     Tends to $\lim \frac1L\log\sigma_i(W_L\cdots W_1)$ as $1/L$, with the exponents of `theory.lyapunov_exponents`.
     """
+    networks, depth = checked_seeds(seeds), checked_depth(depth, least=1)
     _check_linear(chain)
-    if depth < 1:
-        raise ValueError(f"depth is {depth}: give at least 1")
-    rank = chain.width if count is None else count
+    rank = chain.width if count is None else whole_number("count", count)
     _check_rank(chain, rank)
     identity = torch.eye(chain.width, rank, dtype=torch.float64, device=device)
-    frame = checked_starts(identity, seeds)
-    total = torch.zeros(len(seeds), rank, dtype=torch.float64, device=frame.device)
-    for layer, factor in enumerate(triangles(chain, sources(seeds, frame.device), frame, depth), start=1):
+    frame = checked_starts(identity, networks)
+    total = torch.zeros(len(networks), rank, dtype=torch.float64, device=frame.device)
+    for layer, factor in enumerate(triangles(chain, sources(networks, frame.device), frame, depth), start=1):
         total += factor.diagonal(dim1=-2, dim2=-1).abs().log() + math.log(abs(chain.gain_of(layer)))
     return total / depth
 
 
 def _check_linear(chain: Chain) -> None:
+    check_chain(chain)
     if chain.norm != "none" or chain.function is not None:
         raise ValueError(
             f"a product has neither norm nor activation, got {chain.norm!r} and {chain.activation!r}: use simulate"

@@ -1,6 +1,6 @@
 """Many random networks side by side: one tensor program, chosen numbers of chosen layers kept, nothing else."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,7 +11,15 @@ from torch import Tensor
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.draws import BLOCK
 from orthoscope.chains.groups import over_groups
-from orthoscope.chains.inputs import check_kinds, checked_layers, checked_starts
+from orthoscope.chains.inputs import (
+    WholeNumbers,
+    check_chain,
+    check_record,
+    checked_depth,
+    checked_layers,
+    checked_seeds,
+    checked_starts,
+)
 from orthoscope.chains.memory import Memory
 from orthoscope.chains.sources import sources
 from orthoscope.chains.weights import Batches, layers_in_law, preactivations, shape_in_law
@@ -36,9 +44,9 @@ def simulate(
     chain: Chain,
     depth: int,
     *,
-    seeds: Sequence[int],
+    seeds: WholeNumbers,
     record: Mapping[str, Metric],
-    layers: Sequence[int] | None = None,
+    layers: WholeNumbers | None = None,
 ) -> Recording:
     r"""Follow a batch through `depth` layers of one random network for every seed.
 
@@ -52,20 +60,23 @@ def simulate(
     meets and never the matrix. Computed in float64 on the device of `start`; on a CPU groups of networks run on
     one core each, so the functions in `record` may be called from several threads. Only what is recorded is kept.
     """
-    check_kinds(chain, seeds, record)
-    starts, wanted = checked_starts(start, seeds), checked_layers(layers, depth)
+    check_chain(chain)
+    check_record(record)
+    networks, depth = checked_seeds(seeds), checked_depth(depth)
+    starts, wanted = checked_starts(start, networks, chain.normalisation), checked_layers(layers, depth)
 
     def follow(group: slice) -> Recording:
-        return _followed(starts[group], chain, depth, list(seeds)[group], record, wanted)
+        return _followed(starts[group], chain, depth, networks[group], record, wanted)
 
     samples, fan_in = starts.shape[-2:]
     rows, columns = shape_in_law(chain, samples, max(fan_in, chain.width))
     parts = over_groups(
         follow,
-        len(seeds),
+        len(networks),
         numbers=max(BLOCK, rows * columns),
         layer=max(rows * columns, samples * chain.width),
-        multiplications=depth * rows * columns * (2 * rows + samples),
+        multiplications=rows * columns * (2 * rows + samples),
+        depth=depth,
         most=_MOST,
         device=starts.device,
     )
@@ -85,15 +96,19 @@ def _followed(
             continue
         for name, metric in record.items():
             value = metric(hidden)
-            if value.shape[:1] != (len(seeds),):
-                raise ValueError(
-                    f"the metric {name!r} returned shape {tuple(value.shape)} for {len(seeds)} networks: "
-                    "it must return (seeds, ...)"
-                )
+            _check_value(name, value, len(seeds))
             if name not in values:
                 values[name] = value.new_empty(len(seeds), len(layers), *value.shape[1:])
             values[name][:, positions[layer]] = value
     return Recording(layers, values, hidden)
+
+
+def _check_value(name: str, value: object, networks: int) -> None:
+    if not isinstance(value, Tensor) or value.shape[:1] != (networks,):
+        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise ValueError(
+            f"the metric {name!r} returned {found} for {networks} networks: it must return a tensor (seeds, ...)"
+        )
 
 
 def _trajectory(starts: Batches, chain: Chain, depth: int, seeds: list[int]) -> Iterator[Batches]:

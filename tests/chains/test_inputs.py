@@ -1,0 +1,214 @@
+"""What simulations and chains accept, and one sentence for what they do not."""
+
+import math
+import subprocess
+import sys
+
+import numpy
+import pytest
+import torch
+from torch import Tensor, nn
+
+from orthoscope.chains import Chain, gradients_by_depth, lyapunov, simulate, simulate_gradients, vanilla_products
+
+SEEDS = list(range(4))
+
+
+def batch(samples: int, units: int) -> Tensor:
+    return torch.randn(samples, units, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+MISTAKEN = """
+import numpy, torch
+
+from orthoscope.chains import Chain, gradients_by_depth, lyapunov, simulate, simulate_gradients, vanilla_products
+
+start, chain = torch.eye(4), Chain(4)
+def simulated(start=start, chain=chain, depth=2, seeds=range(3), record={}, layers=None):
+    simulate(start, chain, depth, seeds=seeds, record=record, layers=layers)
+
+for wrong in (
+    lambda: simulated(chain="relu"),
+    lambda: simulated(seeds=5),
+    lambda: simulated(seeds="abc"),
+    lambda: simulated(seeds=[0.5]),
+    lambda: simulated(seeds=torch.tensor(3)),
+    lambda: simulated(record=torch.mean),
+    lambda: simulated(record=None),
+    lambda: simulated(record={"a": 1}),
+    lambda: simulated(start=numpy.eye(4)),
+    lambda: simulated(start=[[1.0, 2.0]]),
+    lambda: simulated(depth=2.5),
+    lambda: simulated(depth="x"),
+    lambda: simulated(layers=[1.7]),
+    lambda: simulated(layers="12"),
+    lambda: simulated(layers=2),
+    lambda: gradients_by_depth(start, chain, 10, seeds=[0]),
+    lambda: gradients_by_depth(start, chain, [2.5], seeds=[0]),
+    lambda: gradients_by_depth(start, chain, [2], seeds=[0], layer=1.5),
+    lambda: simulate_gradients(start, chain, 2.5, seeds=[0]),
+    lambda: simulate_gradients(start, chain, 2, seeds=[0], classes=2.5),
+    lambda: vanilla_products(start, "relu", 2, seeds=[0]),
+    lambda: vanilla_products(numpy.eye(4), chain, 2, seeds=[0]),
+    lambda: lyapunov(chain, 10, seeds=3),
+    lambda: lyapunov("relu", 10, seeds=[3]),
+    lambda: lyapunov(chain, 1.5, seeds=[3]),
+    lambda: lyapunov(chain, 10, seeds=[3], count=1.5),
+    lambda: Chain(16, gain="2"),
+    lambda: Chain(16, gain=[1, 2]),
+    lambda: simulated(chain=Chain(4, gain=lambda layer: None)),
+):
+    try:
+        wrong()
+    except TypeError as error:
+        print(error)
+    else:
+        print("accepted")
+"""
+
+SENTENCES = """
+chain is 'relu': describe the layers by a Chain
+seeds is 5: give one seed for every network, such as range(10)
+seeds has 'a', which is not a whole number: give one seed
+seeds has 0.5, which is not a whole number: give one seed
+seeds is tensor(3): give one seed
+record is <built-in method mean of type object
+record is None: give functions by name, such as {'gap'
+record has 1 for 'a': give functions by name
+start is of type ndarray: give a tensor, torch.as_tensor(start, dtype=torch.float64)
+start is of type list: give a tensor
+depth is 2.5: give a whole number
+depth is 'x': give a whole number
+layers has 1.7, which is not a whole number: give layers to record, such as [0, 2]
+layers has '1', which is not a whole number
+layers is 2: give layers to record
+depths is 10: give the depths of the networks, such as [10, 100]
+depths has 2.5, which is not a whole number
+layer is 1.5: give a whole number
+depth is 2.5: give a whole number
+classes is 2.5: give a whole number
+chain is 'relu': describe the layers
+start is of type ndarray: give a tensor
+seeds is 3: give one seed for every network
+chain is 'relu': describe the layers
+depth is 1.5: give a whole number
+count is 1.5: give a whole number
+gain is '2': give a number other than 0, or a function of the layer
+gain is [1, 2]: give a number other than 0
+gain is None: give a number other than 0
+"""
+
+
+def test_the_wrong_kind_of_thing_gets_a_sentence() -> None:
+    """In a process of its own, where types are not checked."""
+    done = subprocess.run([sys.executable, "-c", MISTAKEN], capture_output=True, text=True, check=True)
+    for found, expected in zip(done.stdout.splitlines(), SENTENCES.strip().splitlines(), strict=True):
+        assert found.startswith(expected)
+
+
+@pytest.mark.parametrize("kind", [numpy.array, torch.tensor, tuple])
+def test_whole_numbers_may_be_those_of_numpy_and_torch(kind: type) -> None:
+    start, chain, deep = batch(3, 4), Chain(4, norm="rms"), {"record": {"all": lambda hidden: hidden}}
+    plain = simulate(start, chain, 5, seeds=[2, 9], layers=[5, 3], **deep)
+    found = simulate(start, chain, 5, seeds=kind([2, 9]), layers=kind([5, 3]), **deep)
+    assert found.layers == [5, 3]
+    assert torch.equal(found.values["all"], plain.values["all"])
+    for call in (
+        lambda numbers: gradients_by_depth(start, chain, numbers([5, 3]), seeds=numbers([2, 9])),
+        lambda numbers: simulate_gradients(start, chain, 5, seeds=numbers([2, 9]), layers=numbers([4])),
+        lambda numbers: lyapunov(Chain(4), 5, seeds=numbers([2, 9])),
+        lambda numbers: vanilla_products(start, Chain(4), 5, seeds=numbers([2, 9])).log_singular_values,
+    ):
+        assert torch.equal(call(kind), call(list))
+
+
+@pytest.mark.parametrize("name", ["activation", "init"])
+def test_a_class_is_not_taken_for_its_instance(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"{name} is the class SiLU: give an instance of it, SiLU\(\)"):
+        Chain(64, **{name: nn.SiLU})
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("norm", ["none", "batch"])
+@pytest.mark.parametrize(
+    ("activation", "found"),
+    [
+        (lambda hidden: hidden.sum(-1), r"shape \(1, 3\)"),
+        (lambda hidden: hidden.sum(), r"shape \(\)"),
+        (lambda hidden: None, "a NoneType"),
+        (lambda hidden: hidden.max(-1), "a max"),
+    ],
+)
+def test_an_activation_that_is_not_elementwise_is_refused_in_one_sentence(
+    activation: object, found: str, norm: str, norm_first: bool
+) -> None:
+    chain = Chain(4, "uniform", activation, norm, norm_first)
+    for call in (lambda: simulate(batch(3, 4), chain, 2, seeds=[0], record={}), lambda: lone_gradient(chain)):
+        with pytest.raises(
+            ValueError, match=rf"activation returned {found} for a tensor of shape \(1, 3, 4\): it must"
+        ):
+            call()
+
+
+def lone_gradient(chain: Chain) -> Tensor:
+    return simulate_gradients(batch(3, 4), chain, 2, seeds=[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seeds": []}, "seeds is empty"),
+        ({"start": torch.ones(3)}, r"start has shape \(3,\)"),
+        ({"start": torch.ones(3, 0)}, r"start has shape \(3, 0\)"),
+        ({"start": torch.ones(3, 4, dtype=torch.long)}, "start is of type torch.int64"),
+        ({"start": torch.ones(2, 3, 4)}, "start holds 2 batches for 4 seeds"),
+        ({"start": torch.full((3, 4), math.nan)}, "not finite"),
+        ({"depth": -1}, "depth is -1"),
+        ({"layers": [0, 11]}, "layers has 11, but the layers are 0 to 10"),
+        ({"layers": [1, 1]}, "names a layer twice"),
+        ({"record": {"bad": lambda hidden: hidden.sum()}}, "the metric 'bad' returned shape"),
+        ({"record": {"bad": lambda hidden: 1.5}}, "the metric 'bad' returned a float for 4 networks"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(change: dict[str, object], message: str) -> None:
+    arguments = {"start": batch(3, 4), "chain": Chain(4), "depth": 10, "seeds": SEEDS, "record": {}} | change
+    with pytest.raises(ValueError, match=message) as refused:
+        simulate(**arguments)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"width": 0}, "width is 0"),
+        ({"init": "he"}, "unknown init 'he'"),
+        ({"activation": "rellu"}, "unknown activation 'rellu'"),
+        ({"norm": "group"}, "unknown normalisation 'group'"),
+        ({"gain": 0.0}, "gain is 0.0"),
+    ],
+)
+def test_a_bad_chain_is_refused_in_one_sentence(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Chain(**({"width": 4} | change))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("width", 64.0), ("init", None), ("init", 3), ("activation", 3), ("norm", None)]
+)
+def test_the_wrong_kind_of_thing_in_a_chain_is_refused_in_one_sentence(name: str, value: object) -> None:
+    chain = Chain(4)
+    # Past the types that are checked here only: None for the weights was taken for orthogonal ones.
+    object.__setattr__(chain, name, value)
+    with pytest.raises(TypeError, match=f"{name} is {value!r}: give a"):
+        chain.__post_init__()
+
+
+def test_weights_of_a_wrong_shape_are_refused() -> None:
+    with pytest.raises(ValueError, match="init returned weights of shape"):
+        simulate(
+            batch(3, 4),
+            Chain(4, lambda count, out, fan_in, generator: torch.ones(out, fan_in)),
+            2,
+            seeds=[0],
+            record={},
+        )
