@@ -72,9 +72,13 @@ def test_a_parameter_that_has_no_state_yet_starts_with_none() -> None:
     walk(source, 1)
     state = source.state_dict()
     for saved in ({}, {0: state["state"][0]}, {0: {}, 1: state["state"][1]}):
-        optimizer = grouped(4)
+        optimizer, fresh = grouped(4), grouped(4)
         optimizer.load_state_dict({**state, "state": saved})
-        walk(optimizer, 1)
+        for each in (optimizer, fresh):
+            walk(each, 1)
+        for place, key in enumerate(("momentum_buffer", "exp_avg")):
+            ours, new = (each.state_dict()["state"][place][key] for each in (optimizer, fresh))
+            assert torch.equal(ours, new) == (not saved.get(place))
 
 
 def test_muon_refuses_a_state_of_another_width() -> None:

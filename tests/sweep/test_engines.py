@@ -11,8 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import dask
+import psutil
 import pytest
 
+import distributed
 from orthoscope.sweep import read_runs, run
 from orthoscope.sweep.engines import submitit as submitit_engine
 from orthoscope.sweep.engines.choice import checked
@@ -38,7 +41,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_two_dask_workers_at_an_address_give_the_table_of_the_process_pool(tmp_path: Path, expected: list[str]) -> None:
-    distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
     ) as cluster:
@@ -49,8 +51,6 @@ def test_two_dask_workers_at_an_address_give_the_table_of_the_process_pool(tmp_p
 
 
 def test_the_dask_cluster_of_a_sweep_listens_on_the_loopback_interface_alone() -> None:
-    pytest.importorskip("distributed")
-    psutil = pytest.importorskip("psutil")
     engine = DaskEngine(None, 1)
     try:
         assert engine.submit(str.upper, "a").result() == "A"
@@ -68,7 +68,6 @@ def test_the_dask_cluster_of_a_sweep_listens_on_the_loopback_interface_alone() -
 
 
 def test_two_dask_clusters_at_a_time_do_not_want_the_same_port() -> None:
-    pytest.importorskip("distributed")
     first = DaskEngine(None, 1)
     try:
         DaskEngine(None, 1).close(at_once=True)  # a warning would be an error
@@ -77,7 +76,6 @@ def test_two_dask_clusters_at_a_time_do_not_want_the_same_port() -> None:
 
 
 def test_local_workers_listen_on_nothing() -> None:
-    psutil = pytest.importorskip("psutil")
     engine = LocalEngine(1)
     try:
         assert engine.submit(str.upper, "a").result() == "A"
@@ -89,7 +87,6 @@ def test_local_workers_listen_on_nothing() -> None:
 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path) -> None:
-    dask = pytest.importorskip("dask")
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),
         pytest.raises(ConnectionError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1"),
@@ -105,7 +102,6 @@ def test_what_is_no_address_of_a_scheduler_is_refused_before_anything_is_begun(t
 
 
 def test_a_protocol_that_dask_lacks_is_refused_without_a_client_that_could_not_be_closed(tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
     with pytest.raises(ValueError, match=r"'http://127.0.0.1:1' begins with none of the protocols of Dask: .*tcp"):
         run(draws, SEEDS, tmp_path, "dask", scheduler="http://127.0.0.1:1")
 
@@ -277,7 +273,6 @@ def test_slurm_takes_the_parameters_of_its_queue(tmp_path: Path, queue: dict[str
 def test_jobs_of_the_real_submitit_give_the_table_of_the_process_pool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[str]
 ) -> None:
-    pytest.importorskip("submitit")
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
     engine = SubmititEngine(tmp_path / "logs", cluster="local", timeout_min=5)
     sweep = run(draws, SEEDS, tmp_path / "store", engine)
