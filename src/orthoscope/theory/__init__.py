@@ -1,9 +1,18 @@
-"""Theory: hyper-parameters to numbers, before anything is built; every function carries its source."""
+"""Theory: predictions from hyperparameters, before a network is built; every function carries its source.
 
-from orthoscope.theory.activations import Nonlinearity, nonlinearity
+* `kernel`: kernel maps of activations, without batch norm: cosines of two samples from layer to layer.
+* `gram`: batch norm in wide networks: Gram matrices, gradient growth, isometry.
+* `chain`: linear layers with batch norm, as products of random matrices.
+* `haar`: orthogonal weights, with exact moments.
+* `residual`: alignment of residual blocks, and gradients through normalized ones.
+* `network`: a whole network, layer by layer, from its hyperparameters.
+* `quadrature`: expectations over one and two Gaussians; `sources`: bibliography and the `source` decorator.
+"""
+
 from orthoscope.theory.chain.batch_norm import (
     gap_contraction,
     gap_squared_after_layer,
+    gap_trajectory,
     mean_squared_singular_values,
     stationary_gap,
     stationary_gap_squared,
@@ -16,31 +25,40 @@ from orthoscope.theory.chain.bounds import (
     gram_variance,
     mean_field_weakest_gap_bound,
     sharp_expected_gap_bound,
-    weakest_gap_bound,
-)
-from orthoscope.theory.chain.gap_trajectory import gap_trajectory
-from orthoscope.theory.chain.iterative_orthogonalisation import iterative_gap, iterative_singular_values
-from orthoscope.theory.chain.lyapunov import collapse_rate, collapsed_gap, lyapunov_exponents
-from orthoscope.theory.chain.wasserstein import (
     stationary_wasserstein,
     wasserstein_bound,
     wasserstein_bound_of_gap,
     wasserstein_to_gaussian,
+    weakest_gap_bound,
 )
-from orthoscope.theory.errata import Comparison, Erratum, errata
+from orthoscope.theory.chain.spectrum import (
+    collapse_rate,
+    collapsed_gap,
+    iterative_gap,
+    iterative_singular_values,
+    lyapunov_exponents,
+)
 from orthoscope.theory.gram.dynamics import gram_condition, gram_fixed_point, gram_trajectory
 from orthoscope.theory.gram.finite_width import GramResponse, finite_width_gram_error, gram_response, linear_gram_error
 from orthoscope.theory.gram.gradient_growth import gradient_growth
-from orthoscope.theory.gram.isometry_floor import gaussian_isometry_gap, isometry_gap_floor
-from orthoscope.theory.gram.normalisation_isometry import gram_isometry, isometry_gain, isometry_gain_bound
+from orthoscope.theory.gram.isometry import (
+    gaussian_isometry_gap,
+    gram_isometry,
+    isometry_gain,
+    isometry_gain_bound,
+    isometry_gap_floor,
+)
 from orthoscope.theory.haar.batch_norm import (
+    eigenvalue_radius,
     expected_haar_gap,
+    gap_decay_depth,
     haar_contraction,
     haar_gap_bound,
     haar_isometry_gain,
     haar_variance_gap_bound,
+    isometry_gap_bound,
+    next_gap_bound,
 )
-from orthoscope.theory.haar.gap_decay import eigenvalue_radius, gap_decay_depth, isometry_gap_bound, next_gap_bound
 from orthoscope.theory.haar.gradient import (
     batch_norm_jacobian_bound,
     batch_norm_log_jacobian_bound,
@@ -50,9 +68,8 @@ from orthoscope.theory.haar.gradient import (
     second_phase_bound,
     smallest_eigenvalue_bound,
 )
-from orthoscope.theory.haar.moments import haar_moment
-from orthoscope.theory.haar.overlaps import random_parameter_independence
-from orthoscope.theory.haar.weingarten import weingarten
+from orthoscope.theory.haar.moments import haar_moment, random_parameter_independence, weingarten
+from orthoscope.theory.kernel.closed_forms import leaky_slope
 from orthoscope.theory.kernel.convergence import (
     contraction_rate,
     convergence_case,
@@ -60,10 +77,8 @@ from orthoscope.theory.kernel.convergence import (
     normalised_rate,
     slow_distance,
 )
-from orthoscope.theory.kernel.gain_of_slope import gain_of_slope
 from orthoscope.theory.kernel.hermite import hermite_coefficients, hermite_polynomials, hermite_table
-from orthoscope.theory.kernel.kernel_map import KernelMap, kernel_map
-from orthoscope.theory.kernel.leaky_slope import leaky_slope
+from orthoscope.theory.kernel.kernel_map import KernelMap, gain_of_slope, kernel_map
 from orthoscope.theory.network import (
     Hyperparameters,
     Inputs,
@@ -83,22 +98,24 @@ from orthoscope.theory.network import (
     spread_law,
     typical_spectrum,
 )
-from orthoscope.theory.residual.alignment import aligned_representations, equispacing_singular_values
-from orthoscope.theory.residual.normalised_gradient import (
+from orthoscope.theory.residual.alignment import (
+    JacobiansOptimum,
+    aligned_representations,
+    equispacing_singular_values,
+    rotated_trace_supremum,
+    unconstrained_jacobians_optimum,
+)
+from orthoscope.theory.residual.normalized_gradient import (
     NormalisedResidualGradients,
     gradient_before_normalisation,
     normalised_residual_gradients,
     without_direction,
     without_mean,
 )
-from orthoscope.theory.residual.trace_inequality import rotated_trace_supremum
-from orthoscope.theory.residual.unconstrained_jacobians import JacobiansOptimum, unconstrained_jacobians_optimum
 from orthoscope.theory.sources import BIBLIOGRAPHY, Source, source_of
 
 __all__ = [
     "BIBLIOGRAPHY",
-    "Comparison",
-    "Erratum",
     "GramResponse",
     "Hyperparameters",
     "Inputs",
@@ -107,7 +124,6 @@ __all__ = [
     "LinearLaw",
     "LostSignal",
     "NoTheory",
-    "Nonlinearity",
     "NormalisedResidualGradients",
     "Propagation",
     "Signal",
@@ -125,7 +141,6 @@ __all__ = [
     "effective_rank",
     "eigenvalue_radius",
     "equispacing_singular_values",
-    "errata",
     "expected_gap_bound",
     "expected_haar_gap",
     "finite_width_gram_error",
@@ -171,7 +186,6 @@ __all__ = [
     "mean_field_weakest_gap_bound",
     "mean_squared_singular_values",
     "next_gap_bound",
-    "nonlinearity",
     "normalised_rate",
     "normalised_residual_gradients",
     "propagate",

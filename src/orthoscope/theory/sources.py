@@ -1,4 +1,4 @@
-"""Where a prediction comes from: source and hypotheses, attached as data to the function that predicts."""
+"""Bibliography, and the decorator that attaches source and hypotheses, as data, to a function that predicts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ Predictor = TypeVar("Predictor", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Source:
-    """Which statement a prediction is, and what must hold for it."""
+    """The statement that a prediction is, and its hypotheses."""
 
     key: str  # of the bibliography
     where: str  # theorem, equation or section; "(corrected)" where the printed one is false

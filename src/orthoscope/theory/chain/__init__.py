@@ -1,1 +1,1 @@
-"""The chain of daneshmand2021: linear layers and batch norm without centring, as a product of random matrices."""
+"""The chain of daneshmand2021: linear layers and batch norm without centering, as a product of random matrices."""

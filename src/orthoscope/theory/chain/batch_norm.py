@@ -1,8 +1,9 @@
-r"""The chain $H \leftarrow \mathrm{BN}(WH)/\sqrt d$: Gaussian weights, rows divided by their length, no centring.
+r"""The chain $H \leftarrow \mathrm{BN}(WH)/\sqrt d$: Gaussian weights, rows divided by their norm, no centering.
 
 Given the singular values $\sigma$ of $H$, a row of $\mathrm{BN}(WH)$ is the unit vector $a$ with
 $a_i = \sigma_i w_i / \|\sigma \odot w\|$, $w \sim \mathcal N(0, I)$, in the basis of right singular vectors, and
-the next Gram matrix is the mean of $aa^\top$ over the $d$ rows. Everything here follows from that.
+the next Gram matrix is the mean of $aa^\top$ over the $d$ rows. From this follow the singular values after one layer,
+the orthogonality gap layer by layer, and its stationary value.
 """
 
 import math
@@ -131,3 +132,43 @@ def stationary_log_gap(batch: int, width: int) -> float:
 
 def _dimension(batch: int) -> float:
     return (batch - 1) * (batch + 2) / 2
+
+
+@source(
+    "orthoscope",
+    "mean field and linearised noise",
+    assumes="linear chain, Gaussian weights; at finite width, width times the ratio of smallest to largest singular "
+    "value well above 1",
+)
+def gap_trajectory(
+    singular_values: Float[Tensor, "*batch samples"], depth: int, width: int | None = None
+) -> Float[Tensor, "*batch layers"]:
+    r"""Root mean square gap of the input and after each of `depth` layers, $\sqrt{v_\ell^2 + s_\ell}$.
+
+    $$ \lambda_{\ell+1} = p(\sqrt{\lambda_\ell}), \quad v_\ell^2 = \sum_i (\lambda_{\ell,i} - 1/n)^2, \qquad
+       s_{\ell+1} = \Big(\frac n{n+2}\Big)^2 s_\ell + \frac1d \Big(1 - \frac1n - v_{\ell+1}^2\Big), \quad s_0 = 0 $$
+
+    $v$ is infinite width (`width=None`, then $s = 0$), where it is exact; $s$ is exact after one layer and, to leading
+    order, after many. In between it takes the contraction near the end for that of the whole way. A row of weights
+    sees the smallest direction of a nearly collapsed input with probability about $\sigma_n/\sigma_1$ only: with fewer
+    rows than $\sigma_1/\sigma_n$ the chain lingers at the start, which the mean field cannot tell.
+    """
+    shares = energy_shares(singular_values)
+    samples = shares.shape[-1]
+    check_sizes(samples, width)
+    if depth < 0:
+        raise ValueError(f"depth is {depth}: give at least 0")
+    contraction = gap_contraction(samples)
+    squares = [_squared_gap(shares)]
+    noise = torch.zeros_like(squares[0])
+    for _ in range(depth):
+        shares = mean_squared_singular_values(shares.sqrt())
+        mean_field = _squared_gap(shares)
+        if width is not None:
+            noise = contraction**2 * noise + (1 - 1 / samples - mean_field) / width
+        squares.append(mean_field + noise)
+    return torch.stack(squares, -1).sqrt()
+
+
+def _squared_gap(shares: Float[Tensor, "*batch samples"]) -> Float[Tensor, "*batch"]:
+    return (shares - 1 / shares.shape[-1]).square().sum(-1)

@@ -1,1 +1,1 @@
-"""Batch norm in wide networks: where Gram matrices end, how gradients grow, what normalisation does to isometry."""
+"""Batch norm in wide networks: fixed points of Gram matrices, growth of gradients, effect on isometry."""

@@ -1,4 +1,4 @@
-r"""Gram matrices of deep, wide networks with batch normalisation: the mean-field recursion and where it ends.
+r"""Gram matrices of deep, wide networks with batch normalization: the mean-field recursion and its fixed point.
 
 A layer is $x \mapsto \phi(\mathrm{BN}(Wx))$ with Gaussian $W$. At infinite width the Gram matrix of a batch of $n$
 samples, $G = \tfrac1d \phi(\mathrm{BN}(h))^\top \phi(\mathrm{BN}(h))$ for $h$ of shape (width, samples), obeys
@@ -16,9 +16,9 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 from torch import Tensor
 
-from orthoscope.theory.activations import Choice, Nonlinearity, nonlinearity
+from orthoscope.activations import Choice, Nonlinearity, nonlinearity
 from orthoscope.theory.gram.sphere import PairLaw, centred_pair, require_batch, stretched, uncentred_pair
-from orthoscope.theory.panels import panels
+from orthoscope.theory.quadrature import panels
 from orthoscope.theory.sources import source
 
 Gram = Float[Tensor, "batch batch"]

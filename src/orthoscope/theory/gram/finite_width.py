@@ -1,4 +1,4 @@
-r"""How far the Gram matrix of a network of finite width stays from the fixed point of infinite width, with batch norm.
+r"""Distance of the Gram matrix at finite width from the fixed point of infinite width, with batch norm.
 
 Given the Gram matrix $G_\ell$, the units of the next layer are independent, so the next one is the mean-field map
 $F(G_\ell)$ plus a noise $\xi/\sqrt d$ of mean 0. Near the fixed point $G_*$ the deviation $\delta = G - G_*$ is a
@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.activations import Choice, Nonlinearity, nonlinearity
+from orthoscope.activations import Choice, Nonlinearity, nonlinearity
 from orthoscope.theory.gram.dynamics import contrast, pair_law
 from orthoscope.theory.gram.sphere import require_batch
 from orthoscope.theory.sources import source

@@ -1,8 +1,8 @@
-r"""How fast gradients grow toward the input in a deep, wide network with batch normalisation, for any activation.
+r"""Growth of gradients toward the input in a deep, wide network with batch normalization, for any activation.
 
 Backward through one layer $x' = \phi(y)$, $y = \mathrm{BN}(h)$, $h = Wx$, one unit's gradient over the $n$ samples of
-the batch goes from $g'$ to $\sqrt n/\|h\| \cdot Q_y D g'$ (centred: $\|h - \bar h\|$), with
-$D = \operatorname{diag}\phi'(y)$, and $Q_y$ projects on what batch normalisation can see, the complement of $y$
+the batch goes from $g'$ to $\sqrt n/\|h\| \cdot Q_y D g'$ (centred: $\|h - \bar h\|$), with $D =
+\operatorname{diag}\phi'(y)$, and $Q_y$ projects on the complement of $y$, where batch normalization has a derivative
 (centred: and of $\mathbf{1}$). Then $W^\top$ mixes the units. With the gradient independent of $h$, as in the limit of
 infinite width, the covariance $K$ of the gradient over samples obeys
 
@@ -16,7 +16,7 @@ import math
 import torch
 from torch import Tensor
 
-from orthoscope.theory.activations import Choice, Nonlinearity, nonlinearity
+from orthoscope.activations import Choice, Nonlinearity, nonlinearity
 from orthoscope.theory.gram.dynamics import contrast, eigenvalue_ratio, fixed_point_entries, pair_law, slope_if_linear
 from orthoscope.theory.gram.sphere import stretched
 from orthoscope.theory.sources import source

@@ -1,7 +1,7 @@
-r"""Averages over what batch normalisation makes of Gaussian samples: points of a sphere, seen through two coordinates.
+r"""Averages over Gaussian samples after batch normalization: points of a sphere, of which two coordinates matter.
 
 One unit's values on a batch of $n$ samples, $h \sim \mathcal{N}(0, G)$ with $G$ exchangeable (one number on the
-diagonal, one off it), are normalised to $y \in \mathbb{R}^n$, $\|y\|^2 = n$. Every average the theory needs is of a
+diagonal, one off it), are normalized to $y \in \mathbb{R}^n$, $\|y\|^2 = n$. Every average the theory needs is of a
 function of two coordinates and the mean of all: $E f(y_1, y_2, \bar y)$, which is at most three integrals.
 """
 

@@ -1,1 +1,1 @@
-"""Orthogonal weights: moments of Haar matrices in exact rationals, and batch norm on top of them."""
+"""Orthogonal weights: exact moments of Haar matrices, and batch norm with Haar weights."""

@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.haar.batch_norm import NORMALISED, Scalar, Spectrum
-from orthoscope.theory.haar.gap_decay import near_isometry
+from orthoscope.theory.haar.batch_norm import NORMALISED, Scalar, Spectrum, near_isometry
 from orthoscope.theory.sources import source
 
 _TRACE = "square input X with tr XX' equal to the width, as W times the output of a batch norm has"

@@ -1,1 +1,1 @@
-"""Kernel maps: what one wide layer does to the overlap of two samples, where that leads and how fast."""
+"""Kernel maps: the cosine of two samples after one wide layer, its limit with depth, and the rate of convergence."""

@@ -1,4 +1,4 @@
-"""To which overlap a deep random network tends, and how fast: the convergence theorem, with its rates corrected."""
+"""The limit of the overlap in a deep random network, and its rate: the convergence theorem with corrected rates."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SLOPE_ERROR = 4e-14
 # κ'(1) - 1 = Σ (k-1) c_k² is of the size of κ(0) = c₀² or less: below this it cannot be told from 0.
 _LEAST_AT_ZERO = 1e-12
 _SERIES_ERROR = 1e-9  # of the coefficients of 1 - κ, from a numerical derivative
-_SMALL = 0.1  # distance up to which its first order in 1/depth is worth something
+_SMALL = 0.1  # distance up to which its first order in 1/depth is a good approximation
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.activations import Choice, nonlinearity
+from orthoscope.activations import Choice, nonlinearity
 from orthoscope.theory.quadrature import GaussianRule, gaussian_rule
 from orthoscope.theory.sources import source
 

@@ -1,4 +1,8 @@
-r"""How much overlap one layer loses, $1 - \kappa(\cos\theta)$, as a function of the angle in $[0, \pi]$."""
+r"""The loss of overlap $1 - \kappa(\cos\theta)$ of one layer as a function of the angle $\theta$ in $[0, \pi]$.
+
+`GaussianPair` has $\mathbb{E}\,\phi(X)\phi(Y)$ to full relative precision at both ends; `jump_slope` is the
+contribution of jumps of $\phi$, where $\phi'$ has point masses, to the slope of the kernel map.
+"""
 
 import math
 from dataclasses import dataclass
@@ -8,11 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.kernel.chebyshev import AngleSeries, angle_series
+from orthoscope.activations import Nonlinearity
+from orthoscope.theory.kernel.angle_series import AngleSeries, angle_series
 from orthoscope.theory.kernel.hermite import coefficients_on
 from orthoscope.theory.kernel.pair_quadrature import pair_moments
-from orthoscope.theory.quadrature import GaussianRule, gaussian_rule, standard_density
+from orthoscope.theory.quadrature import BULK, GaussianRule, gaussian_rule, legendre_nodes, standard_density
 
 # Up to |ρ| = cos(0.42) = 0.913 the Hermite series with 360 terms is exact to 0.913^360 = 6e-15, and cheap.
 _ANGLE = 0.42
@@ -55,7 +59,7 @@ class GaussianPair:
 
     @cached_property
     def jumps(self) -> tuple[tuple[float, float], ...]:
-        """Places where φ itself jumps, and by how much."""
+        """Points where φ itself jumps, and the heights of the jumps."""
         found = []
         for kink in (kink for kink in self.phi.kinks if abs(kink) < self.rule.reach):
             step = 1e-13 * max(1.0, abs(kink))
@@ -85,7 +89,7 @@ class GaussianPair:
 
     @cached_property
     def _softening(self) -> float:
-        """0, or the slope of the divided loss at 0 where that is so large that its errors would be felt elsewhere."""
+        """0, or the slope of the divided loss at 0 if it is so large that its error would spread to other angles."""
         slope = self._divided_at_zero
         return slope / self.energy if slope > _STEEP * self.energy else 0.0
 
@@ -93,8 +97,8 @@ class GaussianPair:
     def series(self) -> AngleSeries:
         r"""$\ell(\theta)\,(B + \sin(\theta/2)^{-p})$ for the loss below: $p = 2$, or 1 if $\mathbb{E}\phi'^2 = \infty$.
 
-        So divided it is analytic at 0, also for an activation with kinks, and the loss keeps full
-        relative precision as the angle goes to 0. $B$ is 0 unless the activation is steep.
+        Divided in this way it is analytic at 0, also for an activation with kinks, and the loss keeps full relative
+        precision as the angle tends to 0. $B$ is 0 unless the activation is steep.
         """
         found = angle_series(self._divided_loss)
         if found.unresolved > UNRESOLVED * max(self.energy, float(found.coefficients.abs().max())):
@@ -133,3 +137,38 @@ class GaussianPair:
         return math.sqrt(2 / math.pi) * sum(
             jump**2 * float(standard_density(torch.tensor(kink, dtype=torch.float64))) for kink, jump in self.jumps
         )
+
+
+def jump_slope(pair: GaussianPair, angle: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    r"""Terms of $\mathbb{E}\,\phi'(X)\phi'(Y)$ with a jump $v_i$ at $a_i$, where $\psi$ is the slope off the jumps.
+
+    $$ 2\sum_i v_i\,p(a_i)\,\mathbb{E}[\psi(Y) \mid X = a_i] + \sum_{ij} v_i v_j\,p_\rho(a_i, a_j) $$
+
+    with $p$ the density of one, $p_\rho$ of two standard Gaussians. Infinite at 0; at $\pi$ if jumps lie opposite.
+    """
+    total = torch.zeros_like(angle)
+    sine, cosine = torch.sin(angle), torch.cos(angle)
+    for kink, jump in pair.jumps:
+        weight = jump * float(standard_density(torch.tensor(kink, dtype=torch.float64)))
+        total = total + 2 * weight * _conditional_mean(pair.slope, kink * cosine, sine)
+        for other, other_jump in pair.jumps:
+            # x² - 2ρxy + y² = (x-y)² (1+ρ)/2 + (x+y)² (1-ρ)/2, over sin² = (1-ρ)(1+ρ): nothing cancels at either end.
+            near, far = 2 * torch.sin(angle / 2).square(), 2 * torch.cos(angle / 2).square()
+            exponent = _quotient((kink - other) ** 2, 2 * near) + _quotient((kink + other) ** 2, 2 * far)
+            density = torch.exp(-exponent / 2) / (2 * math.pi * sine)
+            total = total + jump * other_jump * torch.where(exponent.isinf(), 0.0, density)
+    return total
+
+
+def _quotient(numerator: float, denominator: Tensor) -> Tensor:
+    return numerator / denominator if numerator else torch.zeros_like(denominator)
+
+
+def _conditional_mean(pair: GaussianPair, mean: Tensor, deviation: Tensor) -> Tensor:
+    """E ψ(mean + deviation·Z), split where the argument is at an edge of a panel of ψ."""
+    even = torch.linspace(-BULK, BULK, 7, dtype=torch.float64).expand(*mean.shape, -1)
+    cuts = ((pair.rule.edges - mean[..., None]) / deviation[..., None].clamp(min=1e-300)).clamp(-BULK, BULK)
+    edges = torch.cat([even, cuts], dim=-1).sort(dim=-1).values
+    nodes, weights = legendre_nodes(edges[..., :-1], edges[..., 1:])
+    values = pair.phi(mean[..., None, None] + deviation[..., None, None] * nodes)
+    return (weights * standard_density(nodes) * values).sum((-2, -1))

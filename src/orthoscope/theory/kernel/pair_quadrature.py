@@ -1,9 +1,9 @@
-r"""$\mathbb{E}\,\phi(X)\phi(Y)$ for two standard Gaussians at an angle, as near 0 or 180 degrees as one likes.
+r"""$\mathbb{E}\,\phi(X)\phi(Y)$ for two standard Gaussians at any angle, accurate also near 0 and 180 degrees.
 
 With $\rho = \cos\theta$, write $X = cU + sV$ and $Y = cU - sV$ for independent $U, V$, $c = \cos(\theta/2)$ and
 $s = \sin(\theta/2)$. The product is even in $V$ and nothing becomes singular at either end. A smooth $\phi$ gets
-the trapezoidal rule, which converges geometrically; otherwise both integrals are split where $X$ or $Y$ meets
-an edge of a panel of $\phi$.
+the trapezoidal rule, which converges geometrically; otherwise both integrals are split where $X$ or $Y$ is
+at an edge of a panel of $\phi$.
 """
 
 import math
@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.panels import fewest_panels
+from orthoscope.activations import Nonlinearity
 from orthoscope.theory.quadrature import (
     NARROWEST,
     WIDEST,
     GaussianRule,
+    fewest_panels,
     legendre_nodes,
     resolving_edges,
     standard_density,
@@ -31,9 +31,9 @@ _STEP = 0.15
 _WIDEST_STEP = 0.6
 _NARROWEST = 0.02  # panel for which the trapezoidal rule is not too long
 _STEEP = 0.1  # panel below which the edges of a few narrow ones are fewer nodes than the trapezoidal rule
-_STEEP_COUNT = 4.0  # few: so many times fewer than if all were as narrow
+_STEEP_COUNT = 4.0  # few: by this factor fewer than if all panels were as narrow
 _TOLERANCE = 1e-7  # a tail of Legendre coefficients whose square, left in integrals of squares, is rounding
-_MOST_BREAKS = 64  # a singularity has no end of narrow panels
+_MOST_BREAKS = 64  # a singularity has ever narrower panels
 _MOST_PANELS = 100
 _SINGULAR = 1e-3
 _CHUNK = 2_000_000  # products held in memory at a time
@@ -41,7 +41,7 @@ _CHUNK = 2_000_000  # products held in memory at a time
 
 @dataclass(frozen=True)
 class PairMoments:
-    """Both ways to write the same expectation; each is the accurate one at its end."""
+    """Two forms of the same expectation: the first is accurate at 180 degrees, the second at 0."""
 
     product: Float[Tensor, " angles"]  # E φ(X)φ(Y)
     half_difference: Float[Tensor, " angles"]  # E (φ(X) - φ(Y))²/2, to full relative precision
@@ -59,13 +59,13 @@ def pair_moments(phi: Nonlinearity, rule: GaussianRule, angles: Float[Tensor, " 
     ends = torch.tensor([-rule.reach, rule.reach], dtype=torch.float64)
     start = GaussianRule(torch.cat([ends, kinks]).unique(), rule.reach).refined(WIDEST).edges
     fine = fewest_panels(resolving_edges(phi, start, _TOLERANCE, NARROWEST), kinks, WIDEST, rule.reach)
-    # The narrower ones of a singularity are let go.
+    # Narrower panels, at a singularity, do not count.
     if 2 * rule.reach / fine.width + int((fine.edges.diff() > _SINGULAR).sum()) > _MOST_PANELS:
         raise ValueError(
             f"activation {phi.name} oscillates too fast: its kernel map takes panels of less than "
             f"{2 * rule.reach / _MOST_PANELS:.1g} standard deviations"
         )
-    breaks = _Breaks(kinks, fine.edges[:: math.ceil(len(fine.edges) / _MOST_BREAKS) or 1], fine.centres, fine.width)
+    breaks = _Breaks(kinks, fine.edges[:: math.ceil(len(fine.edges) / _MOST_BREAKS) or 1], fine.centers, fine.width)
     pairs = [_split(phi, breaks, rule.reach, float(angle)) for angle in angles]
     return PairMoments(*(torch.tensor(parts, dtype=torch.float64) for parts in zip(*pairs, strict=True)))
 
@@ -86,8 +86,8 @@ def _trapezoid(reach: float, step: float) -> tuple[Tensor, Tensor]:
     return nodes, reach / count * standard_density(nodes)
 
 
-def _both(phi: Nonlinearity, centre: Tensor, offset: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    first, second = phi(centre + offset), phi(centre - offset)
+def _both(phi: Nonlinearity, center: Tensor, offset: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    first, second = phi(center + offset), phi(center - offset)
     return (weights * first * second).sum((-2, -1)), (weights * (first - second).square()).sum((-2, -1)) / 2
 
 
@@ -96,7 +96,7 @@ class _Breaks(NamedTuple):
 
     kinks: Tensor
     edges: Tensor
-    centres: Tensor
+    centers: Tensor
     width: float
 
     @property
@@ -127,24 +127,23 @@ def _even(reach: float, width: float) -> Tensor:
 
 
 def _outer_edges(breaks: _Breaks, c: float, s: float, even: Tensor) -> Tensor:
-    """Panels of U: they end where two breaks meet in V, and are graded where one passes through the Gaussian of V."""
+    """Panels of U: they end at breakpoints of products φ(X)φ(Y), and are graded where one crosses the Gaussian of V."""
     if not c:
         return even
-    kinks, centres = breaks.kinks, torch.cat([breaks.kinks, breaks.centres])
-    meetings = torch.cat(
-        [(lines[:, None] + others).flatten() for lines, others in ((kinks, kinks), (breaks.edges, centres))]
+    kinks, centers = breaks.kinks, torch.cat([breaks.kinks, breaks.centers])
+    breakpoints = torch.cat(
+        [(lines[:, None] + others).flatten() for lines, others in ((kinks, kinks), (breaks.edges, centers))]
     )
     grades = torch.linspace(-9.0, 9.0, 5, dtype=torch.float64) * s
-    passages = torch.cat([(centres[:, None] + grades).flatten(), breaks.edges]) / c
-    meetings = meetings / (2 * c)
-    edges = torch.cat([even, meetings, passages]).clamp(-float(even[-1]), float(even[-1])).unique()
-    # Ends that differ by a rounding are one.
+    crossings = torch.cat([(centers[:, None] + grades).flatten(), breaks.edges]) / c
+    edges = torch.cat([even, breakpoints / (2 * c), crossings]).clamp(-float(even[-1]), float(even[-1])).unique()
+    # Edges that differ by a rounding error are merged.
     return edges[torch.cat([torch.tensor([True]), edges.diff() > 1e-14])]
 
 
-def _inner_nodes(breaks: Tensor, centre: Tensor, s: float, even: Tensor) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of V > 0 for every U: panels of the Gaussian, cut where cU ± sV is a break."""
-    cuts = (breaks - centre[:, None]).abs() / s if s else torch.empty(len(centre), 0, dtype=torch.float64)
-    edges = torch.cat([even.expand(len(centre), -1), cuts.clamp(max=float(even[-1]))], dim=1).sort(dim=1).values
+def _inner_nodes(breaks: Tensor, center: Tensor, s: float, even: Tensor) -> tuple[Tensor, Tensor]:
+    """Nodes and weights of V > 0 for every U: panels of the Gaussian, split where cU ± sV is a break."""
+    cuts = (breaks - center[:, None]).abs() / s if s else torch.empty(len(center), 0, dtype=torch.float64)
+    edges = torch.cat([even.expand(len(center), -1), cuts.clamp(max=float(even[-1]))], dim=1).sort(dim=1).values
     v, weights = legendre_nodes(edges[:, :-1], edges[:, 1:])
     return v.flatten(1), (weights * standard_density(v)).flatten(1)

@@ -1,6 +1,10 @@
-"""A whole network, from its hyper-parameters to the signals and gradients at every layer."""
+"""A whole random network, from its hyperparameters to signals and gradients at every layer.
 
-from orthoscope.theory.network.citations import sources_of
+`propagation` runs through the layers (`layers`), each of which changes a `Signal` (`signals`): by expectations over
+Gaussian pre-activations (`layer_moments`), or over a sphere after batch norm (`batch_normalized`, `sphere_layer`), with
+the noise of finite width (`finite_width_noise`). `spectrum` turns signals into ranks and gaps, `long_run` gives limits.
+"""
+
 from orthoscope.theory.network.hyperparameters import (
     Hyperparameters,
     Inputs,
@@ -10,7 +14,7 @@ from orthoscope.theory.network.hyperparameters import (
     gaussian_inputs,
 )
 from orthoscope.theory.network.layers import Layer
-from orthoscope.theory.network.long_run import long_run
+from orthoscope.theory.network.long_run import long_run, sources_of
 from orthoscope.theory.network.propagation import Propagation, propagate, propagated_layers
 from orthoscope.theory.network.signals import Signal
 from orthoscope.theory.network.spectrum import (

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from orthoscope.theory.activations import Nonlinearity
+from orthoscope.activations import Nonlinearity
 from orthoscope.theory.kernel.kernel_map import ORDERS
 
 NORMS = ("none", "rms", "layer", "batch", "batch-uncentred")
@@ -11,11 +11,11 @@ _ROUNDING = 1e-6  # by which a measured mean cosine may miss its lowest value
 
 
 class NoTheory(ValueError):  # noqa: N818 - a reason, not an error
-    """Raised where nothing can be predicted; its message is the reason the report gives."""
+    """Raised where nothing can be predicted; the report prints its message as the reason."""
 
 
 class LostSignal(NoTheory):
-    """Raised where numbers leave the range of floats, after that many layers that are as good as any."""
+    """Raised where signals underflow or overflow; `layers` is the number of valid layers before."""
 
     def __init__(self, reason: str, layers: int = 0) -> None:
         super().__init__(reason)
@@ -23,14 +23,14 @@ class LostSignal(NoTheory):
 
 
 def require_signal(mean_square: float) -> None:
-    """Refuse a mean square that is 0 or not finite: nothing can be said of angles then."""
+    """Raise `LostSignal` for a mean square that is 0 or not finite, where angles are undefined."""
     if not 0 < mean_square < math.inf:
         raise LostSignal("signals vanish" if mean_square == 0 else "signals overflow")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """A batch of samples that are equally far from one another in the mean."""
+    """A batch of exchangeable samples, by the statistics that theory uses."""
 
     samples: int
     mean_square: float = 1.0  # of an entry
@@ -40,7 +40,7 @@ class Inputs:
 
     def __post_init__(self) -> None:
         if self.samples < 2:
-            raise ValueError(f"a batch of {self.samples} has nobody to be compared with: give at least 2 samples")
+            raise ValueError(f"a batch of {self.samples} has no pair of samples to compare: give at least 2")
         lowest = -1 / (self.samples - 1)
         if not lowest - _ROUNDING <= self.overlap <= 1:
             raise ValueError(
@@ -53,7 +53,7 @@ class Inputs:
 def gaussian_inputs(samples: int, features: int, overlap: float = 0.0) -> Inputs:
     r"""Gaussian samples of that mean overlap: cosines have variance $(1-\rho^2)^2/d$, those of differences $1/d$."""
     if features < 1:
-        raise ValueError(f"samples of {features} features are nothing: give at least 1")
+        raise ValueError(f"samples have {features} features: give at least 1")
     return Inputs(samples, 1.0, overlap, (1 - overlap**2) ** 2 / features, 1 / features)
 
 
@@ -91,7 +91,7 @@ class Hyperparameters:
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
-            raise ValueError(f"unknown normalisation {self.norm!r}: choose one of {', '.join(NORMS)}")
+            raise ValueError(f"unknown normalization {self.norm!r}: choose one of {', '.join(NORMS)}")
         if self.order not in ORDERS:
             raise ValueError(f"unknown order {self.order!r}: choose one of {', '.join(ORDERS)}")
 

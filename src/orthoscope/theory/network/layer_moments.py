@@ -1,4 +1,4 @@
-"""What one layer of a wide random network does to a pair of samples, as expectations over its pre-activations."""
+"""The effect of one wide random layer on a pair of samples, as expectations over its Gaussian pre-activations."""
 
 import math
 from dataclasses import dataclass
@@ -7,11 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.network.gaussian_pairs import Pairs, gaussian_pairs
+from orthoscope.activations import Nonlinearity
 from orthoscope.theory.network.hyperparameters import LostSignal, require_signal
-from orthoscope.theory.panels import REACH
-from orthoscope.theory.quadrature import standard_density
+from orthoscope.theory.quadrature import PANEL_REACH, Pairs, gaussian_pairs, standard_density
 from orthoscope.theory.sources import source
 
 _TAIL = 1e-3  # share of the mean square beyond reach from which numbers are wrong
@@ -26,9 +24,8 @@ class LayerMoments:
     square: float  # E φ(X)²
     spread: float  # ½ E (φ(X) − φ(Y))² = E φ(X)² − E φ(X)φ(Y), without cancellation
     slope_square: float  # E φ′(X)²
-    slope_product: (
-        float  # E φ′(X)φ′(Y); jumps of φ count, as they turn angles, but in the other slope they pass no gradient
-    )
+    # E φ′(X)φ′(Y), jumps of φ included, since they turn angles; `slope_square` is without, as they pass no gradient.
+    slope_product: float
     noise: float  # variance of the cosine of two samples over d units, times d
 
     @property
@@ -89,7 +86,7 @@ def layer_moments(
 def _require_in_reach(activation: Nonlinearity, variance: float, square: float) -> None:
     """Refuse signals out of the range of floats, and mean squares made by values that no unit of a network has."""
     require_signal(square)
-    edges = torch.tensor([-REACH, REACH], dtype=torch.float64)
+    edges = torch.tensor([-PANEL_REACH, PANEL_REACH], dtype=torch.float64)
     tails = activation(math.sqrt(variance) * edges).square() * standard_density(edges)
     if float(tails.max()) > _TAIL * square:
         # Where the tails carry all, the size grows or shrinks beyond bounds from one layer to the next.

@@ -1,4 +1,4 @@
-"""One layer of a wide random network: linear, norm and activation in their order, forward and back."""
+"""One layer of a wide random network: linear, norm and activation in their order, forward and backward."""
 
 import math
 from typing import NamedTuple
@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from orthoscope.theory.activations import Nonlinearity
-from orthoscope.theory.network.batch_normalised import batch_normalised
-from orthoscope.theory.network.difference_noise import difference_noise
+from orthoscope.activations import Nonlinearity
+from orthoscope.theory.network.batch_normalized import batch_normalized
+from orthoscope.theory.network.finite_width_noise import difference_noise
 from orthoscope.theory.network.hyperparameters import Hyperparameters
 from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 from orthoscope.theory.network.signals import Branch, Response, Signal, linear, skipped
@@ -18,17 +18,16 @@ _ONE_DIRECTION = 1e-13
 
 
 class Layer(NamedTuple):
-    """Signals after the parts of a layer, and logs of what multiplies a squared gradient on its way back."""
+    """Signals after the parts of a layer, and log-factors of a squared gradient on its way back."""
 
     linear: Signal
     norm: Signal | None
     activation: Signal
     output: Signal  # after the skip connection, if there is one
     to_linear: float  # from the output of the layer to the output of its linear part
-    to_input: (
-        float  # from the output of the layer to its input; of the first one only if it has as many inputs as units
-    )
-    # Where the layer mixes samples, what it does to the two mean squares of `SphereLayer.gradient` on these ways.
+    # From the output of the layer to its input; of the first layer only if it has as many inputs as units.
+    to_input: float
+    # Where the layer mixes samples, its effect on the two mean squares of `SphereLayer.gradient` on both paths.
     mixing: tuple[Tensor, Tensor] | None = None
 
 
@@ -63,7 +62,7 @@ def layer(network: Hyperparameters, before: Signal, *, index: int, samples: int)
 def _branch(network: Hyperparameters, lifted: Response, before: Signal, samples: int, rotates: bool) -> Branch:
     """Norm and activation in their order; in wide layers a norm over units divides by a number."""
     if network.norm.startswith("batch"):
-        return batch_normalised(network, lifted, before, samples)
+        return batch_normalized(network, lifted, before, samples)
     width, square = network.hidden.units, lifted.signal.mean_square + network.epsilon
     pre_norm = network.norm != "none" and network.order == "norm-activation"
     if pre_norm:

@@ -1,14 +1,20 @@
-"""Where a network ends if it is deep enough: the fixed point of its overlaps, and the growth of its gradients."""
+"""Limits of a deep network: the fixed point of its overlaps, the growth of its gradients, and their sources."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from orthoscope.findings import Prediction
 from orthoscope.theory.gram.dynamics import fixed_point_entries, gram_fixed_point
+from orthoscope.theory.gram.finite_width import gram_response
 from orthoscope.theory.gram.gradient_growth import gradient_growth
 from orthoscope.theory.kernel.convergence import contraction_rate
 from orthoscope.theory.kernel.kernel_map import kernel_map
+from orthoscope.theory.network.finite_width_noise import difference_noise, sphere_difference_noise
+from orthoscope.theory.network.hyperparameters import Hyperparameters
+from orthoscope.theory.network.layer_moments import layer_moments
 from orthoscope.theory.network.propagation import Propagation, propagate
+from orthoscope.theory.network.spectrum import spread_law
 from orthoscope.theory.sources import Source, source_of
 
 _CASES = {
@@ -20,10 +26,10 @@ _CASES = {
 
 
 def long_run(found: Propagation) -> tuple[Prediction, ...]:
-    """What the theorems say of the layers to come, at the size that signals have reached.
+    """Predictions of the theorems for further layers, at the variance that signals have reached.
 
-    Nothing of what has no limit: with skip connections gradients grow ever more slowly; a single layer tells nothing of
-    the next, its inputs being as many as they are.
+    Empty where there is no limit: with skip connections gradients grow ever more slowly. A single layer has no gradient
+    growth, because its number of inputs may differ from the width.
     """
     network = found.network
     if network.residual_scale is not None:
@@ -38,7 +44,7 @@ def long_run(found: Propagation) -> tuple[Prediction, ...]:
 
 
 def _gram_limit(found: Propagation) -> Iterator[Prediction]:
-    """The fixed point of batch norm, which biases move unless it centres."""
+    """The fixed point of batch norm; biases change it unless batch norm is centered."""
     network, centred = found.network, found.network.norm == "batch"
     if network.hidden.bias_variance == 0 or centred:
         diagonal, off = fixed_point_entries(network.activation, found.inputs.samples, centred)
@@ -49,12 +55,12 @@ def _gradient_limit(found: Propagation) -> Iterator[Prediction]:
     network, last = found.network, found.layers[-1]
     unit = "log-gradient per layer toward the input"
     if network.norm == "batch-uncentred":
-        # Not that of the last layer, which may be far from the fixed point.
+        # Not the growth at the last layer, which may be far from the fixed point.
         if network.hidden.bias_variance == 0 and last.mixing is not None:
             growth = gradient_growth(found.inputs.samples, centred=False, activation=network.activation)
             yield _prediction("gradient growth", growth, unit, source_of(gradient_growth))
     elif len(found.layers) > 1 and math.isfinite(last.to_input):
-        # Integrals are right to 1e-12: what is smaller is zero.
+        # Integrals are accurate to 1e-12: smaller values are 0.
         growth = round(last.to_input / 2, 12) + 0.0
         yield _prediction("gradient growth", growth, unit, source_of(propagate))
 
@@ -75,3 +81,13 @@ def _kernel_limit(found: Propagation) -> Iterator[Prediction]:
 
 def _prediction(name: str, value: float, unit: str, source: Source) -> Prediction:
     return Prediction(name, value, unit, str(source), source.assumes)
+
+
+def sources_of(network: Hyperparameters) -> tuple[Source, ...]:
+    """Sources and hypotheses behind `propagate` for this network."""
+    used: list[Callable[..., Any]] = [propagate, layer_moments, difference_noise, spread_law]
+    if network.norm.startswith("batch"):
+        used += [gram_fixed_point, gradient_growth, sphere_difference_noise]
+    if network.norm == "batch":
+        used.append(gram_response)
+    return tuple(source_of(predictor) for predictor in used)

@@ -1,4 +1,4 @@
-"""What is left of a batch at one place of a network, and how linear layers and skip connections change it."""
+"""Statistics of a batch at one point of a network, and their change by linear layers and skip connections."""
 
 import math
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from orthoscope.theory.network.hyperparameters import LinearLaw, require_signal
 
 
 class Signal(NamedTuple):
-    """Sizes, angles, and how far the finite width of the layers so far spreads the angles."""
+    """Mean square, mean cosine, and the variance of cosines caused by the finite width of the layers so far."""
 
     mean_square: float  # of an entry
     overlap: float  # mean cosine of two samples
@@ -26,7 +26,7 @@ class Signal(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What a layer makes of a signal, and how deviations of its angles go through: multiplied, plus noise/width."""
+    """The signal after a layer, and how deviations of cosines pass through it: times a slope, plus noise/width."""
 
     signal: Signal  # its variances are not filled in
     slope: float  # d(overlap after)/d(overlap before)
@@ -66,7 +66,7 @@ class Response(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Everything of a layer but its skip connection: from its input to its end, and what is seen on the way."""
+    """A layer without its skip connection: the response from input to output, and the signals in between."""
 
     response: Response
     norm: Signal | None

@@ -1,4 +1,4 @@
-"""The spectrum of a batch: equal angles in the mean, spread by the finite width of the layers it went through."""
+"""The spectrum of a batch: equal angles on average, spread by the finite width of the layers before."""
 
 import math
 
@@ -12,9 +12,9 @@ from orthoscope.theory.sources import source
 _NODES = 2000  # along the curve of the law: its mass, mean and mean logarithm come out to 1e-6
 _LEAST_SPREAD = 1e-6  # below it, all values are 1 to three digits
 _LARGEST_SPREAD = 1e6  # above it, all values but a few in a million are 0 to rounding
-_FEW, _MANY = 1e-9, 0.999  # samples a unit below which they are as good as none, above as good as one
+_FEW, _MANY = 1e-9, 0.999  # samples per unit are clamped to this range, where the formulas are accurate
 _PART = 0.05  # of a layer's spread
-_SERIES = 1e-4  # samples a unit up to which four terms are exact to rounding
+_SERIES = 1e-4  # samples per unit up to which four terms are exact to rounding
 _DEPENDENT = 1e-12  # an eigenvalue that small beside the others is rounding
 
 

@@ -1,4 +1,4 @@
-r"""What $\phi \circ \mathrm{BN}$ does to small deviations of angles and to gradients: averages over a sphere.
+r"""The effect of $\phi \circ \mathrm{BN}$ on small deviations of angles and on gradients: averages over a sphere.
 
 One unit's values on the batch are $h \sim \mathcal{N}(0, G)$, $G$ of diagonal 1 and $\rho$ off it, and become a point
 $y$ of a sphere; $r = (1 + (n-1)\rho)/(1-\rho)$ is its eigenvalue along the mean over those across it. With
@@ -13,14 +13,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.activations import Nonlinearity
+from orthoscope.activations import Nonlinearity
 from orthoscope.theory.gram.dynamics import eigenvalue_ratio, pair_law
 from orthoscope.theory.gram.finite_width import gram_response
 from orthoscope.theory.gram.sphere import LEAST, PairLaw, split_rule, stretched
-from orthoscope.theory.network.sphere_noise import sphere_difference_noise
+from orthoscope.theory.network.finite_width_noise import sphere_difference_noise
 
-_NEGLIGIBLE = 1e-10  # weight of a node beside the largest: all of them together hold less than 1e-7
-FEWEST = 4  # samples of which two differences can be told apart
+_NEGLIGIBLE = 1e-10  # weight of a node relative to the largest: all of these together are less than 1e-7
+FEWEST = 4  # samples for two disjoint differences
 
 Map = Float[Tensor, "2 2"]
 

@@ -1,1 +1,1 @@
-"""Residual networks: alignment of their Jacobians, and gradients through normalised residual layers."""
+"""Residual networks: alignment of their Jacobians, and gradients through normalized residual layers."""

@@ -1,1 +1,0 @@
-"""The evidence: experiments of the papers, one module each, `papers/<bibkey>/<figure>.py`."""

@@ -1,0 +1,209 @@
+"""A layer with batch norm before the activation: the values of a unit on the batch become a point of a sphere."""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from orthoscope.activations import Nonlinearity
+from orthoscope.theory.chain.batch_norm import mean_squared_singular_values
+from orthoscope.theory.gram.dynamics import LARGEST_UNCENTRED, eigenvalue_ratio, pair_law, slope_if_linear
+from orthoscope.theory.gram.finite_width import gram_response
+from orthoscope.theory.gram.gradient_growth import gradient_growth
+from orthoscope.theory.gram.sphere import PairLaw, stretched
+from orthoscope.theory.network.finite_width_noise import difference_noise
+from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory, require_signal
+from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
+from orthoscope.theory.network.signals import Branch, Response, Signal
+from orthoscope.theory.network.sphere_layer import (
+    FEWEST,
+    Map,
+    SphereLayer,
+    centred_layer,
+    linear_layer,
+    uncentred_layer,
+)
+
+_DIGITS = 4  # overlaps are rounded to these before rates and noise are computed, so that tables can be shared
+
+
+class _Normalized(NamedTuple):
+    """Overlap after the norm; mean, mean square and half the squared difference after the activation."""
+
+    overlap: float
+    mean: float
+    square: float
+    spread: float
+
+
+def batch_normalized(network: Hyperparameters, lifted: Response, before: Signal, samples: int) -> Branch:
+    r"""Mean, mean square and overlap after $\phi \circ \mathrm{BN}$, exact in wide layers, and deviations around them.
+
+    Centering turns the angles between samples into those between differences: the part that all cosines share is
+    removed. With Gaussian weights, rates and noise are those of `centred_layer`, `uncentred_layer` and `linear_layer`.
+    Neglected: deviations shared by the pairs of one sample, and norms of samples, have rates of their own.
+
+    Orthogonal weights, with as many samples as units $d$, multiply deviations by $\sqrt{d/(d+2)}$ times the effect of
+    the activation, to leading order in $1/n$, and add only the noise of the activation.
+    """
+    if network.order != "norm-activation":
+        raise NoTheory("batch norm after the activation: what it does to a batch has no closed form")
+    centred, phi, units = network.norm == "batch", network.activation, network.hidden.units
+    found = _centred(phi, samples) if centred else _uncentred(phi, samples, lifted.signal.overlap)
+    require_signal(found.square)
+    around = _around(network, lifted.signal, samples, found)
+    signal = Signal(found.square, 1 - found.spread / found.square, 0.0, 0.0, found.mean)
+    rest = 1 - before.overlap
+    # Differences have variance ∞, and cosines none, where all samples are one.
+    slope = around.overlap_rate / rest if rest > 0 else 0.0
+    common_slope = around.common_slope * lifted.slope
+    response = Response(signal, slope, around.noise, around.rate, around.difference_noise, common_slope)
+    norm = lifted.of(before, units)._replace(mean_square=1.0, overlap=found.overlap)
+    if centred:
+        norm = norm._replace(overlap_variance=norm.difference_variance)
+    multiplier, gradient = _backward(network, lifted.signal, samples, found, around)
+    return Branch(response, norm, response.of(before, units), multiplier, gradient)
+
+
+def require_stable(network: Hyperparameters, samples: int, depth: int) -> None:
+    r"""Raise `NoTheory` at depths where norms of samples differ: a deviation, at first $\sqrt{2/d}$, has grown to 1."""
+    covered = network.norm == "batch" and network.order == "norm-activation" and network.residual_scale is None
+    if not covered or samples < FEWEST:
+        return
+    try:
+        rate = gram_response(network.activation, samples).sample_rate
+    except ValueError as reason:
+        raise NoTheory(f"batch norm of {samples} samples: {reason}") from reason
+    if rate > 1 and depth * math.log(rate) + 0.5 * math.log(2 / network.hidden.units) > 0:
+        lasting = int(0.5 * math.log(network.hidden.units / 2) / math.log(rate))
+        raise NoTheory(
+            f"with batch norm of {samples} samples before {network.activation.name}, samples of one size are unstable: "
+            f"after about {lasting} layers some outgrow the others, and theory ends"
+        )
+
+
+def _around(network: Hyperparameters, lifted: Signal, samples: int, found: _Normalized) -> SphereLayer:
+    """Rates and noise at the overlap of the samples; those of the Gaussian limit where the sphere gives none."""
+    phi = network.activation
+    if network.norm == "batch":
+        exact = centred_layer(phi, samples)
+    else:
+        # First order in 1/width anyway: overlaps that agree to `_DIGITS` share one table.
+        lowest, unit = -1 / (samples - 1), 10.0**-_DIGITS
+        overlap = min(max(round(lifted.overlap, _DIGITS), lowest * (1 - unit)), 1 - unit)
+        if slope_if_linear(phi) is not None:
+            exact = linear_layer(samples, overlap)
+        else:
+            exact = _uncentred_around(phi, samples, overlap)
+    if samples >= FEWEST and not network.rotation:
+        return exact
+    return _gaussian_around(network, samples, found.overlap, exact)
+
+
+@lru_cache(maxsize=256)
+def _uncentred_around(phi: Nonlinearity, samples: int, overlap: float) -> SphereLayer:
+    try:
+        return uncentred_layer(phi, samples, overlap, _uniform(phi, samples)[0])
+    except ValueError as reason:
+        raise NoTheory(f"batch norm without centring: {reason}") from reason
+
+
+def _gaussian_around(network: Hyperparameters, samples: int, overlap: float, exact: SphereLayer) -> SphereLayer:
+    r"""Orthogonal weights, or fewer than four samples: $m/(m+2)$ times the effect without a norm, in $m$ dimensions.
+
+    Two samples about their mean are always opposite: there is no deviation.
+    """
+    phi, units, rotation = network.activation, network.hidden.units, network.rotation
+    directions = samples - 1 if network.norm == "batch" else samples
+    damping = math.sqrt(units / (units + 2)) if rotation else directions / (directions + 2)
+    overlap = max(0.0, overlap)
+    moments, difference = _gaussian_moments(phi, overlap, rotation)
+    rate = 0.0 if directions == 1 else damping * moments.slope_product * (1 - overlap) / moments.spread
+    return exact._replace(
+        noise=damping * moments.noise if rotation and directions > 1 else exact.noise,
+        rate=rate,
+        overlap_rate=rate * moments.spread / moments.square,
+        difference_noise=damping * difference,
+    )
+
+
+@lru_cache(maxsize=32)
+def _gaussian_moments(phi: Nonlinearity, overlap: float, rotation: bool) -> tuple[LayerMoments, float]:
+    """Moments and noise of differences, once for all layers of one overlap."""
+    return layer_moments(phi, 1.0, overlap, rotation=rotation), difference_noise(phi, 1.0, overlap, rotation=rotation)
+
+
+@lru_cache(maxsize=32)
+def _centred(phi: Nonlinearity, samples: int) -> _Normalized:
+    law = pair_law(phi, samples, centred=True)
+    first, second = phi(law.first), phi(law.second)
+    return _Normalized(
+        overlap=-1 / (samples - 1),
+        mean=law.average(first),
+        square=law.average(first.square()),
+        spread=law.average((first - second).square()) / 2,
+    )
+
+
+def _uncentred(phi: Nonlinearity, samples: int, overlap: float) -> _Normalized:
+    overlap = min(overlap, 1 - torch.finfo(torch.float64).eps)
+    slope = slope_if_linear(phi)
+    if slope is not None:
+        # One eigenvalue along the mean, the others across it; their next shares of the energy are exact.
+        eigenvalues = torch.full((samples,), 1 - overlap, dtype=torch.float64)
+        eigenvalues[0] = 1 + (samples - 1) * overlap
+        shares = mean_squared_singular_values(eigenvalues.clamp_min(0.0).sqrt())
+        rest = samples * shares[1].item()
+        return _Normalized(1 - rest, 0.0, slope**2, slope**2 * rest)
+    if samples > LARGEST_UNCENTRED:
+        raise NoTheory(
+            f"batch norm without centring before a non-linear activation: at most {LARGEST_UNCENTRED} samples"
+        )
+    uniform, first, second = _uniform(phi, samples)
+    try:
+        law = stretched(uniform, samples, eigenvalue_ratio(overlap, samples))
+    except ValueError as reason:
+        raise NoTheory(f"batch norm without centring: {reason}") from reason
+    return _Normalized(
+        overlap=law.average(law.first * law.second),
+        mean=law.average(first),
+        square=law.average(first.square()),
+        spread=law.average((first - second).square()) / 2,
+    )
+
+
+@lru_cache(maxsize=2)
+def _uniform(phi: Nonlinearity, samples: int) -> tuple[PairLaw, Tensor, Tensor]:
+    """The law of samples without overlap, a large table, and the activation on it."""
+    law = pair_law(phi, samples, centred=False)
+    return law, phi(law.first), phi(law.second)
+
+
+def _backward(
+    network: Hyperparameters, lifted: Signal, samples: int, found: _Normalized, around: SphereLayer
+) -> tuple[float, Map | None]:
+    """Factor of a squared gradient after many layers like this one, and the map it is the largest eigenvalue of."""
+    if network.rotation:
+        # Bounded for as many samples as units (joudaki2024, Theorem 6.5), as with Gaussian weights for few samples.
+        return math.nan, None
+    if samples < (FEWEST if network.norm == "batch" else FEWEST - 1):
+        # The norm that divides the gradient is close to 0 too often: the mean square is infinite.
+        return math.inf, None
+    if network.norm == "batch":
+        # The growth where the spread is stationary, rescaled to it here: shifts, like biases, are invisible.
+        growth = _growth(network.activation, samples)
+        return math.exp(2 * growth) * found.spread / lifted.spread if lifted.spread > 0 else math.inf, None
+    if around.gradient is None or math.isnan(_growth(network.activation, FEWEST)):
+        return math.nan, None
+    gradient = around.gradient * (slope_if_linear(network.activation) or 1.0) ** 2 / lifted.mean_square
+    return float(torch.linalg.eigvals(gradient).real.max()), gradient
+
+
+@lru_cache(maxsize=32)
+def _growth(phi: Nonlinearity, samples: int) -> float:
+    try:
+        return gradient_growth(samples, activation=phi)
+    except ValueError:  # too few samples, or an activation that jumps: infinite or undefined
+        return math.nan
