@@ -1,4 +1,4 @@
-"""Thousands of random networks at once: the recursion h ← norm∘φ∘W, batched over seeds, followed to any depth."""
+"""Thousands of random networks at once: the recursion h ← norm∘φ∘W, batched over seeds, at any depth."""
 
 from orthoscope.chains.chain import Chain
 from orthoscope.chains.gradients import gradients_by_depth, simulate_gradients

@@ -1,4 +1,4 @@
-"""What simulations accept, and one sentence for what they do not."""
+"""Checks of the arguments of simulations; each error names the argument, what was given and what to give."""
 
 import math
 import operator
@@ -11,21 +11,20 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from orthoscope.chains.chain import Chain
-from orthoscope.chains.normalisations import Normalisation
+from orthoscope.chains.chain import Chain, Normalization
 
-# A list, a range, or the whole numbers of numpy and torch.
+# A list, a range, or integers of numpy or torch.
 WholeNumbers: TypeAlias = Sequence[int] | Tensor | NDArray[numpy.integer[Any]]
 
 
 def check_chain(chain: object) -> None:
-    """Refuse what is no chain, which would be found out much later and less clearly."""
+    """Raise TypeError if `chain` is no Chain."""
     if not isinstance(chain, Chain):
         raise TypeError(f"chain is {chain!r}: describe the layers by a Chain, such as Chain(64, activation='relu')")
 
 
 def check_record(record: object) -> None:
-    """Refuse what is not functions by name."""
+    """Raise TypeError if `record` is not a mapping from names to functions."""
     example = "such as {'gap': metrics.orthogonality_gap}"
     if not isinstance(record, Mapping):
         raise TypeError(f"record is {record!r}: give functions by name, {example}")
@@ -35,7 +34,7 @@ def check_record(record: object) -> None:
 
 
 def checked_seeds(seeds: object) -> list[int]:
-    """One for every network."""
+    """Return the seeds as a nonempty list of integers."""
     found = _whole_numbers("seeds", seeds, "give one seed for every network, such as range(10)")
     if not found:
         raise ValueError("seeds is empty: give one seed for every network")
@@ -43,9 +42,9 @@ def checked_seeds(seeds: object) -> list[int]:
 
 
 def checked_starts(
-    start: object, seeds: Sequence[int], norm: Normalisation | None = None
+    start: object, seeds: Sequence[int], norm: Normalization | None = None
 ) -> Float[Tensor, "seeds samples units"]:
-    """One batch for every seed, in float64, of a size that the norm can take."""
+    """Return one batch for every seed, in float64, whose squares do not overflow or underflow in the norm."""
     if not isinstance(start, Tensor):
         kind = type(start).__name__
         raise TypeError(f"start is of type {kind}: give a tensor, torch.as_tensor(start, dtype=torch.float64)")
@@ -68,6 +67,7 @@ def checked_starts(
 
 
 def checked_depth(depth: object, least: int = 0) -> int:
+    """Return the depth as an integer of at least `least`."""
     found = whole_number("depth", depth)
     if found < least:
         raise ValueError(f"depth is {found}: give at least {least}")
@@ -75,7 +75,7 @@ def checked_depth(depth: object, least: int = 0) -> int:
 
 
 def checked_layers(layers: object, depth: int, first: int = 0) -> list[int]:
-    """The layers to record, all from `first` to `depth` by default."""
+    """Return the layers to record, all from `first` to `depth` by default."""
     if layers is None:
         return list(range(first, depth + 1))
     wanted = _whole_numbers("layers", layers, f"give layers to record, such as [{first}, {depth}]")
@@ -88,7 +88,7 @@ def checked_layers(layers: object, depth: int, first: int = 0) -> list[int]:
 
 
 def checked_ends(depths: object, layer: int) -> list[int]:
-    """Depths at which networks end, all of which have the layer."""
+    """Return the depths at which networks end, none of them before the layer."""
     if layer < 1:
         raise ValueError(f"layer is {layer}: layers are numbered from 1")
     ends = _whole_numbers("depths", depths, "give the depths of the networks, such as [10, 100]")
@@ -100,7 +100,7 @@ def checked_ends(depths: object, layer: int) -> list[int]:
 
 
 def whole_number(name: str, given: object) -> int:
-    """Any kind of integer, also one of numpy or torch; not a float, whatever its value."""
+    """Return any kind of integer, also of numpy or torch, as an int; floats are refused, whatever their value."""
     try:
         return operator.index(given)  # type: ignore[arg-type]
     except TypeError:
@@ -121,11 +121,11 @@ def _whole_numbers(name: str, given: object, remedy: str) -> list[int]:
     return numbers
 
 
-def _check_squares(start: Float[Tensor, "*seeds samples units"], norm: Normalisation) -> None:
-    """A norm takes means of squares: what it divides by, the size of a batch or of a sample, must survive that."""
+def _check_squares(start: Float[Tensor, "*seeds samples units"], norm: Normalization) -> None:
+    """Raise ValueError if the squares of a batch or sample that the norm averages would overflow or underflow."""
     sizes = start.abs().amax((-2, -1) if norm.axis == -2 else -1)
     limits = torch.finfo(start.dtype)
-    # With room for sums, and for entries that are smaller than the largest but still seen beside it. 0 is no trouble.
+    # With room for sums, and for entries that are smaller than the largest but not negligible. 0 is allowed.
     least, most = math.sqrt(limits.tiny / limits.eps), math.sqrt(limits.max * limits.eps)
     wrong = sizes[(sizes > most) | ((sizes < least) & (sizes > 0))]
     if len(wrong):

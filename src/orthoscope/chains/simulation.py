@@ -1,16 +1,21 @@
-"""Many random networks side by side: one tensor program, chosen numbers of chosen layers kept, nothing else."""
+"""Simulate many random networks as one tensor program and record chosen metrics of chosen layers.
+
+The cost grows linearly with depth and number of networks. A layer of width d costs, for n samples per network,
+n²d with Gaussian weights and n < d (the triangle of the batch, and n columns of the weight), nd² otherwise.
+Memory does not grow with depth, and with the number of networks only by what is recorded: networks are simulated in
+groups of bounded size.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.chains.chain import Chain
-from orthoscope.chains.draws import BLOCK
-from orthoscope.chains.groups import over_groups
+from orthoscope.chains.chain import Batches, Chain
 from orthoscope.chains.inputs import (
     WholeNumbers,
     check_chain,
@@ -20,19 +25,18 @@ from orthoscope.chains.inputs import (
     checked_seeds,
     checked_starts,
 )
-from orthoscope.chains.memory import Memory
-from orthoscope.chains.sources import sources
-from orthoscope.chains.weights import Batches, layers_in_law, preactivations, shape_in_law
+from orthoscope.chains.weights import BLOCK, layer_groups, numbers_in_law, products_in_law, random_streams
 
 Metric: TypeAlias = Callable[[Tensor], Tensor]
 
-# Random numbers that a group of networks holds at a time: 64 MB.
-_MOST = 1 << 23
+# Bytes of the random numbers and batches of a group of networks, by device type; a network that needs more is a group
+# by itself. Small groups stay in the cache of a CPU; an accelerator needs many networks at a time.
+GROUP_BYTES = {"cpu": 1 << 24, "accelerator": 1 << 28}
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What was recorded: `values[name][s, i]` is the metric of network s at layer `layers[i]`; 0 is the start."""
+    """What was recorded: `values[name][s, i]` is the metric of network s at layer `layers[i]`; layer 0 is the start."""
 
     layers: list[int]
     values: dict[str, Tensor]
@@ -48,40 +52,46 @@ def simulate(
     record: Mapping[str, Metric],
     layers: WholeNumbers | None = None,
 ) -> Recording:
-    r"""Follow a batch through `depth` layers of one random network for every seed.
+    r"""Propagate a batch through `depth` layers of one random network per seed, in float64 on the device of `start`.
 
-    `start` is a batch `(samples, units)` for all networks, or `(seeds, samples, units)`, one for each. `record`
-    names functions of a stack of batches `(seeds, samples, units)` that return `(seeds, ...)`, such as
-    `metrics.orthogonality_gap`; `layers` are those to record, 0 for the start, all by default. What the functions are
-    given is overwritten later: they may return it, but not keep it.
+    A network depends on its seed and its batch only, not on the others, and a deeper one begins as a shallower one, up
+    to rounding (which grows exponentially with depth where gradients explode). Its weights have the law of `chain`;
+    where possible, only their product with the batch is drawn (`weights.products_in_law`).
 
-    A network depends on its seed and its batch only, not on the others, and a deeper one begins as a shallower one
-    (to rounding). Its weights have the law of `chain`; where `weights.preactivations` can, it draws what the batch
-    meets and never the matrix. Computed in float64 on the device of `start`; on a CPU groups of networks run on
-    one core each, so the functions in `record` may be called from several threads. Only what is recorded is kept.
+    Args:
+        start: A batch `(samples, units)` for all networks, or one for each, `(seeds, samples, units)`.
+        chain: The layers.
+        depth: Number of layers.
+        seeds: One for every network.
+        record: Functions by name, of a stack of batches `(seeds, samples, units)`, that return `(seeds, ...)`, such as
+            `metrics.orthogonality_gap`.
+        layers: Layers to record, 0 for the start; all by default.
     """
     check_chain(chain)
     check_record(record)
     networks, depth = checked_seeds(seeds), checked_depth(depth)
-    starts, wanted = checked_starts(start, networks, chain.normalisation), checked_layers(layers, depth)
-
-    def follow(group: slice) -> Recording:
-        return _followed(starts[group], chain, depth, networks[group], record, wanted)
-
+    starts, wanted = checked_starts(start, networks, chain.normalization), checked_layers(layers, depth)
     samples, fan_in = starts.shape[-2:]
-    rows, columns = shape_in_law(chain, samples, max(fan_in, chain.width))
-    parts = over_groups(
-        follow,
-        len(networks),
-        numbers=max(BLOCK, rows * columns),
-        layer=max(rows * columns, samples * chain.width),
-        multiplications=rows * columns * (2 * rows + samples),
-        depth=depth,
-        most=_MOST,
-        device=starts.device,
-    )
+    rows, columns = numbers_in_law(chain, samples, max(fan_in, chain.width))
+    held = 8 * (max(BLOCK, rows * columns) + 4 * samples * max(fan_in, chain.width))
+    parts = [
+        _followed(starts[group], chain, depth, networks[group], record, wanted)
+        for group in groups(len(networks), held, group_bytes(starts.device))
+    ]
     values = {name: torch.cat([part.values[name] for part in parts]) for name in record}
     return Recording(wanted, values, torch.cat([part.last for part in parts]))
+
+
+def group_bytes(device: torch.device) -> int:
+    """Return the memory budget of a group of networks on a device."""
+    return GROUP_BYTES["cpu" if device.type == "cpu" else "accelerator"]
+
+
+def groups(networks: int, held: int, budget: int) -> list[slice]:
+    """Cut `networks` that hold so many bytes each into groups of nearly equal size that stay within the budget."""
+    count = -(-networks // max(1, budget // held))
+    ends = [networks * place // count for place in range(count + 1)]
+    return [slice(begin, end) for begin, end in pairwise(ends)]
 
 
 @torch.no_grad()
@@ -112,17 +122,12 @@ def _check_value(name: str, value: object, networks: int) -> None:
 
 
 def _trajectory(starts: Batches, chain: Chain, depth: int, seeds: list[int]) -> Iterator[Batches]:
-    """The representations of all layers, from the start on, each valid until the second after it is asked for."""
+    """Yield the representations of all layers, from the start on."""
     yield starts
-    hidden, own, memory = starts, sources(seeds, starts.device), Memory(starts.device)
-    shape = (*starts.shape[:-1], chain.width)
-    pages, scratch = memory.stack("hidden", 2, shape), memory.place("scratch", shape)
+    hidden, layer, streams = starts, 0, random_streams(seeds, starts.device)
     samples, fan_in = starts.shape[-2:]
-    # The first layer may be of another shape; then it draws its numbers alone.
-    alone = 1 if fan_in != chain.width and depth else 0
-    layer = 0
-    for inputs, count in ((fan_in, alone), (chain.width, depth - alone)):
-        for drawn in layers_in_law(chain, own, samples, inputs, count, memory):
+    for inputs, count in layer_groups(fan_in, chain.width, depth):
+        for product in products_in_law(chain, streams, samples, inputs, count):
             layer += 1
-            hidden = chain.output_(preactivations(chain, hidden, drawn, pages[layer % 2], memory), layer, scratch)
+            hidden = chain.layer(product(hidden), layer)[0]
             yield hidden

@@ -1,17 +1,15 @@
-"""Tensor to tensor: the linear algebra everything else is made of."""
+"""Linear algebra on tensors: orthonormal frames, polar factors, orthogonalization, spectra."""
 
 from orthoscope.linalg.cayley import cayley_coordinates, cayley_frame
 from orthoscope.linalg.convolution import convolution_deviation, convolution_singular_values
 from orthoscope.linalg.exponential import exponential_frame, skew_exponential
-from orthoscope.linalg.frames import contrasts, sample_frame, triangle_condition
 from orthoscope.linalg.givens import givens_coordinates, givens_count, givens_frame, givens_pairs
+from orthoscope.linalg.gram_factor import contrasts, gram_factor, triangle_condition
 from orthoscope.linalg.haar import haar
 from orthoscope.linalg.householder import householder_coordinates, householder_frame
 from orthoscope.linalg.matrices import group_matrices, weight_matrix, weight_of_group_matrices
-from orthoscope.linalg.nearest_frame import nearest_frame
 from orthoscope.linalg.orthogonalize import METHODS, chosen_method, orthogonalize, orthogonalized_values
-from orthoscope.linalg.parallel import over_cores
-from orthoscope.linalg.polar import orthonormality_error, polar_factor
+from orthoscope.linalg.polar import nearest_frame, orthonormality_error, polar_factor
 from orthoscope.linalg.spectra import gram_singular_values, singular_values
 from orthoscope.linalg.top_triplets import Triplets, top_triplets
 
@@ -29,6 +27,7 @@ __all__ = [
     "givens_count",
     "givens_frame",
     "givens_pairs",
+    "gram_factor",
     "gram_singular_values",
     "group_matrices",
     "haar",
@@ -38,9 +37,7 @@ __all__ = [
     "orthogonalize",
     "orthogonalized_values",
     "orthonormality_error",
-    "over_cores",
     "polar_factor",
-    "sample_frame",
     "singular_values",
     "skew_exponential",
     "top_triplets",

@@ -1,8 +1,8 @@
 r"""Convolutions as linear operators: composition, adjoint, stride, singular values, and kernels that are orthogonal.
 
 Kernels are laid out as the weights of `nn.Conv1d`, `nn.Conv2d` and `nn.Conv3d`, `(out, in/groups, *taps)`, and read as
-operators on periodic images (circular padding) or unbounded ones. Where the image ends in zeros instead, the operator
-is a part of the unbounded one: its norm is no larger, but an orthogonal kernel loses what leaves the image.
+operators on periodic images (circular padding) or unbounded ones. With zero padding the operator is a part of the
+unbounded one: its norm is no larger, but an orthogonal kernel loses what leaves the image.
 """
 
 import math
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from orthoscope.linalg.parallel import over_cores
+from orthoscope.linalg.precision import to_double
 
 Kernel = Float[Tensor, "_ _ ..."]  # (out, in/groups, *taps)
 Sizes = int | Sequence[int]
@@ -32,18 +32,18 @@ def convolution_singular_values(
     sizes, strides = _sizes(size, dimensions), _sizes(stride, dimensions)
     if any(pixels % step for pixels, step in zip(sizes, strides, strict=True)):
         raise ValueError(f"a periodic image of {sizes} pixels has no stride {strides}: choose sizes that it divides")
-    phases = polyphase(kernel.double(), strides)
+    phases = polyphase(to_double(kernel), strides)
     for axis, (pixels, step) in enumerate(zip(sizes, strides, strict=True), start=2):
         phases = _wrapped(phases, axis, pixels // step)
     symbol = torch.fft.fftn(phases, dim=tuple(range(2, 2 + dimensions))).unflatten(0, (groups, -1))
     matrices = symbol.movedim((1, 2), (-2, -1)).flatten(0, -3)
-    return over_cores(torch.linalg.svdvals, matrices).flatten().sort(descending=True).values
+    return torch.linalg.svdvals(matrices).flatten().sort(descending=True).values
 
 
 def convolve_kernels(left: Kernel, right: Kernel, groups: int = 1) -> Kernel:
     r"""The kernel of the composition, `right` applied first: $K_t = \sum_s L_s R_{t-s}$, without padding."""
     dimensions = _dimensions(left)
-    # The columns of `right` are the images. torch correlates, so the filters are turned round.
+    # The columns of `right` are the images. torch computes correlations, so the filters are flipped.
     columns = right.unflatten(0, (groups, -1)).transpose(0, 2).transpose(1, 2).flatten(1, 2)
     filters = left.flip(tuple(range(2, 2 + dimensions)))
     padding = [taps - 1 for taps in left.shape[2:]]
@@ -79,8 +79,8 @@ def from_polyphase(kernel: Kernel, stride: Sizes) -> Kernel:
 def convolution_deviation(kernel: Kernel, stride: Sizes = 1, groups: int = 1) -> Float[Tensor, ""]:
     r"""$\sum_t \|(K * K^\top)_t - \delta_t I\|_F^2$, or of $K^\top * K$ where that has fewer channels.
 
-    Of all pairs of an output at one position with any output (Wang et al., 2020): 0 exactly if the rows of the
-    operator are orthonormal; or its columns, if there are fewer inputs than outputs, strides counted.
+    Over all pairs of an output at one position with any output (Wang et al., 2020): 0 exactly if the rows of the
+    operator are orthonormal; or its columns, if there are fewer inputs than outputs, counting strides.
     """
     phases = polyphase(kernel, stride)
     out, fan_in = phases.shape[0] // groups, phases.shape[1]
@@ -104,8 +104,8 @@ def block_orthogonal_kernel(
     $$ K(z) = H \prod_j \big(P_j + (I - P_j)\,z_{a_j}\big), \qquad P_j = U_jU_j^\top $$
 
     Every factor is orthogonal and adds one tap along the axis $a_j$; axes take turns, each has its taps less one.
-    $P$ and $I-P$ change places from one factor of an axis to the next, which keeps the kernel in the middle. If $H$ is
-    taller than wide the factors stand to its left. `channels` is the larger size of $H$.
+    $P$ and $I-P$ are exchanged from one factor of an axis to the next, which keeps the kernel centered. If $H$ is
+    taller than wide the factors are to its left. `channels` is the larger size of $H$.
     """
     if matrix.shape[-2] > matrix.shape[-1]:
         return block_orthogonal_kernel(matrix.mT, frames, taps).transpose(-2 - len(taps), -1 - len(taps))
@@ -122,7 +122,7 @@ def block_orthogonal_kernel(
 
 
 def block_schedule(taps: Sequence[int]) -> list[tuple[int, bool]]:
-    """For each factor of `block_orthogonal_kernel` its axis, and whether $P$ and $I-P$ change places."""
+    """For each factor of `block_orthogonal_kernel` its axis, and whether $P$ and $I-P$ are exchanged."""
     rounds = range(max(taps) - 1)
     return [(axis, turn % 2 == 1) for turn in rounds for axis, length in enumerate(taps) if turn < length - 1]
 

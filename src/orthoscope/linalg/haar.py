@@ -13,12 +13,19 @@ def haar(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "*batch rows columns"]:
-    r"""A matrix with orthonormal columns (rows, if it is wide), uniform over all of them.
+    r"""Matrices with orthonormal columns (rows, if wide), uniform over all of them.
 
     $$ G = QR, G_{ij}\sim\mathcal N(0,1) \ \Rightarrow\ Q \operatorname{sign}(\operatorname{diag} R) \sim \text{Haar} $$
 
-    Without the signs, QR's own convention leaks into $Q$ and it is not uniform (Mezzadri, 2007).
-    Leading sizes `batch` give that many independent matrices at once.
+    Without the signs, the sign convention of QR leaks into $Q$ and it is not uniform (Mezzadri, 2007).
+
+    Args:
+        rows: Number of rows, at least 1.
+        columns: Number of columns, at least 1.
+        *batch: Leading sizes: that many independent matrices.
+        generator: Source of random numbers; the default generator of torch if None.
+        dtype: Type of the result; always computed in float64.
+        device: Device of the result, by default that of `generator`.
     """
     if rows < 1 or columns < 1:
         raise ValueError(f"haar needs at least one row and one column, got {rows} x {columns}")
@@ -26,8 +33,8 @@ def haar(
     device = generator.device if generator is not None and device is None else device
     gaussian = torch.randn(*batch, tall, wide, generator=generator, dtype=torch.float64, device=device)
     q, r = torch.linalg.qr(gaussian)
-    # sign(0) is 0 and would erase a column; it has probability zero, but costs nothing to exclude.
+    # sign(0) is 0 and would erase a column.
     signs = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)
     frame = (q * signs.unsqueeze(-2)).to(dtype)
-    # By rows, as weights are: LAPACK's columns would slow down whatever later reads one beside the other.
+    # By rows, as weights are: LAPACK's layout by columns would slow down later sums with other matrices.
     return (frame if rows >= columns else frame.mT).contiguous()

@@ -1,4 +1,4 @@
-"""The one place that decides how a weight tensor is read as a matrix."""
+"""How a weight tensor is read as a matrix, or as one matrix for each group of a convolution."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def group_matrices(weight: Tensor, groups: int = 1, transposed: bool = False) ->
 
 
 def weight_of_group_matrices(matrices: Tensor, shape: Sequence[int], transposed: bool = False) -> Tensor:
-    """The weight of that shape whose `group_matrices` these are."""
+    """The weight of `shape` whose `group_matrices` these are."""
     if transposed:
         groups, out, _ = matrices.shape
         grouped = matrices.reshape(groups, out, -1, *shape[2:])

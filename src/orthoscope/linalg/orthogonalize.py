@@ -1,4 +1,4 @@
-"""All singular values of a matrix brought near 1, by a choice of methods: what Muon does to a gradient."""
+"""Bring all singular values of a matrix near 1, as Muon does to a gradient, by one of several methods."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,37 +7,19 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.newton_schulz import polynomial_orthogonalization, polynomial_response
-from orthoscope.linalg.onednn import suits
-from orthoscope.linalg.polar import polar_factor
+from orthoscope.linalg.polar import check_matrices, polar_factor
 from orthoscope.linalg.precision import full_precision
 from orthoscope.linalg.rational import rational_orthogonalization, rational_response
-from orthoscope.linalg.transformed import is_transformed
 
-# A stack larger than the second-level cache is slower than its parts.
-_CHUNK_BYTES = 1 << 19
-
-# From this size of the small side a Cholesky factorisation keeps up with products, on a CPU.
-_RATIONAL_SIDE = 256
-
-# From this size on a product of one matrix is worth a call of its own, where another library is faster.
-_ALONE = 192
-
-_FACTORISED = (torch.float32, torch.float64)
-
-# Norms between which the fourth powers of entries that matter are numbers of float32.
-_ORDINARY = (1e-6, 1e6)
-
-# The first two factorise. The third has no margin: a value that bfloat16 rounds to more than 1.01 grows to thousands.
-_NEEDS_PRECISION = ("rational", "exact", "cans")
+Coefficients = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class Method:
-    r"""What a method promises: singular values in `interval`, relative to `norm`, end in `image`.
+    r"""What a method guarantees: singular values in `interval`, relative to `norm`, end in `image`.
 
     `norm` is what the matrix is divided by: "frobenius", $\|M\|_F$, or "gram", $\|M^\top M\|_F^{1/2}$, which is smaller
-    and still no singular value exceeds it. Bounds are for `steps` steps in float32.
+    and still not below any singular value. Bounds are for `steps` steps in float32; `fails` says where it is not good.
     """
 
     steps: int
@@ -48,62 +30,108 @@ class Method:
     source: str
 
 
-_FADES = (
+_SMALL_VALUES = (
     "values below the interval are multiplied by about {} and stay small: a spectrum like 1/i² is wrong by 0.7 at n=128"
 )
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "rational": Method(
-            2, "gram", (3e-3, 1.0), (0.93, 1.0), _FADES.format("1000 (1700 in float64)"), "Nakatsukasa et al. (2010)"
+            2,
+            "gram",
+            (3e-3, 1.0),
+            (0.93, 1.0),
+            _SMALL_VALUES.format("1000 (1700 in float64)"),
+            "Nakatsukasa et al. (2010)",
         ),
-        "keller": Method(5, "frobenius", (2e-3, 1.0), (0.68, 1.21), _FADES.format(485), "Jordan (2024)"),
-        "polar_express": Method(5, "frobenius", (1e-3, 1.0), (0.84, 1.13), _FADES.format(967), "Amsel et al. (2025)"),
-        "cans": Method(5, "frobenius", (1e-3, 1.0), (0.88, 1.12), _FADES.format(1049), "Grishina et al. (2025)"),
-        "cubic": Method(15, "frobenius", (5e-3, 1.0), (0.99, 1.0), _FADES.format(438), "Björck & Bowie (1971)"),
+        "keller": Method(5, "frobenius", (2e-3, 1.0), (0.68, 1.21), _SMALL_VALUES.format(485), "Jordan (2024)"),
+        "polar_express": Method(
+            5, "frobenius", (1e-3, 1.0), (0.84, 1.13), _SMALL_VALUES.format(967), "Amsel et al. (2025)"
+        ),
+        "cans": Method(5, "frobenius", (1e-3, 1.0), (0.88, 1.12), _SMALL_VALUES.format(1049), "Grishina et al. (2025)"),
+        "cubic": Method(15, "frobenius", (5e-3, 1.0), (0.99, 1.0), _SMALL_VALUES.format(438), "Björck & Bowie (1971)"),
         "exact": Method(
-            1, "none", (0.0, 1.0), (1.0, 1.0), "vanishing values become 1: noise fills what rank lacks", "polar_factor"
+            1, "none", (0.0, 1.0), (1.0, 1.0), "null directions are amplified to singular value 1", "polar_factor"
         ),
     }
 )
 
+# The fifth-order Newton-Schulz step: 1 is a fixed point where the first two derivatives vanish.
+_CLASSICAL: Coefficients = (15 / 8, -5 / 4, 3 / 8)
+
+# Amsel, Persson, Musco & Gower (2025), https://arxiv.org/abs/2505.16932, for [1e-3, 1], as printed.
+_POLAR_EXPRESS: tuple[Coefficients, ...] = (
+    (8.28721201814563, -23.595886519098837, 17.300387312530933),
+    (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
+    (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
+    (3.3184196573706015, -2.488488024314874, 0.51004894012372),
+    (2.300652019954817, -1.6689039845747493, 0.4188073119525673),
+    (1.891301407787398, -1.2679958271945868, 0.37680408948524835),
+    (1.8750014808534479, -1.2500016453999487, 0.3750001645474248),
+)
+
+# Their margin for half precision: each polynomial is that of x / 1.01, and so is the norm the matrix is divided by.
+_MARGIN = 1.01
+
+# Coefficients (a, b, c) of x -> ax + bx³ + cx⁵ for each step; the last is repeated.
+_SCHEDULES: Mapping[str, tuple[Coefficients, ...]] = {
+    # https://kellerjordan.github.io/posts/muon/: steep at 0, and does not converge.
+    "keller": ((3.4445, -4.7750, 2.0315),),
+    "polar_express": (*((a / _MARGIN, b / _MARGIN**3, c / _MARGIN**5) for a, b, c in _POLAR_EXPRESS), _CLASSICAL),
+    # Grishina, Smirnov & Rakhuba (2025), https://arxiv.org/abs/2506.10935, five steps of degree five.
+    "cans": (
+        (8.4703, -25.1081, 18.6293),
+        (4.1828, -3.1087, 0.5806),
+        (3.9619, -2.9541, 0.5630),
+        (3.2866, -2.4647, 0.5074),
+        (2.2737, -1.6447, 0.4162),
+        _CLASSICAL,
+    ),
+    "cubic": ((3 / 2, -1 / 2, 0.0),),
+}
+
+# "rational" and "exact" factorize. "cans" has no margin: a value that bfloat16 rounds to more than 1.01 diverges.
+_NEEDS_PRECISION = ("rational", "exact", "cans")
+_PRECISE = (torch.float32, torch.float64)
+
+# Small side from which on two Cholesky factorizations are faster than fifteen products, on a CPU.
+_RATIONAL_SIDE = 256
+
+# On a CPU a stack goes through in parts of this size: a part stays in cache between products.
+_PART_BYTES = 1 << 19
+
 
 def chosen_method(matrix: Tensor, dtype: torch.dtype | None = None) -> str:
-    """What "auto" stands for with this matrix: "rational" for large ones on a CPU, else "polar_express".
+    """The method that "auto" stands for.
 
-    Large is a small side of 256 or more, in float32 or float64. Small matrices, half precision and accelerators are
-    where products win over factorisations.
+    | device | computed in | small side | method |
+    |---|---|---|---|
+    | CPU | float32, float64 | at least 256 | `rational`: fewest operations, and closest to the polar factor |
+    | CPU | float32, float64 | below 256 | `polar_express`: products are faster than small factorizations |
+    | any | half precision | any | `polar_express`: has a margin for rounding |
+    | accelerator | any | any | `polar_express`: products are faster than factorizations |
+
+    Args:
+        matrix: What is orthogonalized.
+        dtype: The type of the computation, if it is not the default: float64 for float64, and float32 for all others
+            on a CPU; on an accelerator the type of the matrix.
     """
-    large = min(matrix.shape[-2:]) >= _RATIONAL_SIDE
-    return (
-        "rational"
-        if large and matrix.device.type == "cpu" and _compute(matrix, dtype) in _FACTORISED
-        else "polar_express"
-    )
-
-
-def orthogonalized_values(singular_values: Tensor, method: str, steps: int | None = None) -> Tensor:
-    """What `orthogonalize` makes of singular values that were divided by the norm of the method, but for rounding."""
-    record = _record(method)
-    steps = record.steps if steps is None else steps
-    if method == "exact":
-        return (singular_values > 0).to(singular_values.dtype)
-    if method == "rational":
-        return rational_response(singular_values, steps)
-    return polynomial_response(singular_values, method, steps)
+    computed = _compute_dtype(matrix, "polar_express", dtype)
+    is_large = min(matrix.shape[-2:]) >= _RATIONAL_SIDE
+    return "rational" if matrix.device.type == "cpu" and computed in _PRECISE and is_large else "polar_express"
 
 
 @torch.no_grad()
 def orthogonalize(
     matrix: Tensor, method: str = "auto", steps: int | None = None, *, dtype: torch.dtype | None = None
 ) -> Tensor:
-    r"""$Uf(\Sigma)V^\top$ for $M = U\Sigma V^\top$, $(\ldots, \text{rows}, \text{columns})$, with $f$ near 1.
+    r"""$Uf(\Sigma)V^\top$ for $M = U\Sigma V^\top$, with $f$ near 1.
 
-    What $f$ is depends on the method: `orthogonalized_values` computes it, `METHODS` says in which range it stays.
+    What $f$ is depends on the method: `orthogonalized_values` computes it, `METHODS` gives its range.
 
     | method | cost, square | values end in | of those above |
     |---|---|---|---|
-    | `rational` | 4 products, 2 Cholesky inverses | 0.93 to 1 | 0.003 |
+    | `rational` | 3 products, 2 Cholesky factors, 4 solves | 0.93 to 1 | 0.003 |
     | `keller`, 5 steps | 15 products | 0.68 to 1.21 | 0.002 |
     | `polar_express`, 5 steps | 15 products | 0.84 to 1.13 | 0.001 |
     | `cans`, 5 steps | 15 products | 0.88 to 1.12 | 0.001 |
@@ -111,110 +139,61 @@ def orthogonalize(
     | `exact` | `polar_factor` | 1 | 0 |
 
     Values are relative to the norm of the method, $\|M\|_F$ or for `rational` $\|M^\top M\|_F^{1/2}$. All methods but
-    `exact` leave much smaller ones small: the update of a spectrum like $i^{-2}$ is not its polar factor, at any number
-    of products worth paying for. `exact` raises them all, noise included. `auto` is `chosen_method`.
+    `exact` leave much smaller ones small: for a spectrum like $i^{-2}$ none of them gives the polar factor. `exact`
+    raises all values to 1, noise included.
 
-    The result has the shape and type of `matrix`, never its memory, and carries no derivative. It is computed in
-    `dtype`: float64 for float64, else float32, unless told; half precision must be asked for, because some processors
-    have no instruction for it, and takes a polynomial. Only the scaling is done in more digits, and by the largest
-    entry where the norm is not an ordinary number, so entries of any size are safe. A zero matrix gives zero; one that
-    is not finite gives nan and leaves the others of its batch alone. Stacks go through in parts that fit a cache.
+    Args:
+        matrix: Real matrices `(..., rows, columns)` of any scale. A zero matrix gives zero; one that is not finite
+            gives nan and does not affect the others.
+        method: A name in `METHODS`, or "auto": see `chosen_method`.
+        steps: Number of steps; by default that of the method.
+        dtype: The type of the computation; see `chosen_method`. Only polynomials take half precision. The scaling is
+            always done in float32 or better.
+
+    Returns:
+        A new contiguous tensor of the shape and type of `matrix`, without derivative.
+
+    Raises:
+        TypeError: If `matrix` is no dense real tensor, or the method cannot be computed in `dtype`.
+        ValueError: For an unknown method, fewer than 1 step, or fewer than two dimensions.
     """
-    compute = _checked(matrix, method, steps, dtype)
+    _check(matrix, method, steps, dtype)
     method = chosen_method(matrix, dtype) if method == "auto" else method
     steps = METHODS[method].steps if steps is None else steps
+    computed = _compute_dtype(matrix, method, dtype)
     if matrix.numel() == 0:
         return matrix.clone()
     stack = matrix.reshape(-1, *matrix.shape[-2:])
-    parts = _cached(stack, compute)
+    on_cpu = stack.device.type == "cpu"
+    length = max(1, _PART_BYTES // (stack[0].numel() * computed.itemsize)) if on_cpu else len(stack)
     with full_precision(matrix.device.type):
-        found = (_orthogonalized(part, method, steps, compute).to(matrix.dtype) for part in parts)
-        if len(parts) == 1:
-            return next(found).contiguous().view(matrix.shape)
-        if is_transformed(matrix):
-            # Torch cannot follow what is written to a place.
-            return torch.cat([part.reshape(-1, *matrix.shape[-2:]) for part in found]).view(matrix.shape)
-        result = torch.empty(stack.shape, dtype=matrix.dtype, device=matrix.device)
-        for part, place in zip(found, _cached(result, compute), strict=True):
-            place.copy_(part)
-    return result.view(matrix.shape)
+        parts = [_orthogonalized(part, method, steps, computed).to(matrix.dtype) for part in stack.split(length)]
+    return (parts[0] if len(parts) == 1 else torch.cat(parts)).reshape(matrix.shape).contiguous()
 
 
-def _cached(stack: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """Parts of a stack that stay in cache; matrices `(rows, columns)` one by one where they are large."""
-    if stack.device.type != "cpu":
-        return (stack,)
-    count = _CHUNK_BYTES // (stack[0].numel() * dtype.itemsize)
-    # Another library may be faster for one matrix than any is for a stack.
-    alone = min(stack.shape[-2:]) >= _ALONE and dtype == torch.float32 and suits(stack[0], stack[0].mT)
-    return stack.unbind() if count <= 1 or alone else stack.split(count)
-
-
-def _orthogonalized(matrix: Tensor, method: str, steps: int, dtype: torch.dtype) -> Tensor:
-    wide = matrix.shape[-2] < matrix.shape[-1]
+def orthogonalized_values(singular_values: Tensor, method: str, steps: int | None = None) -> Tensor:
+    """The image under `orthogonalize` of singular values that were divided by the norm of the method, unrounded."""
+    _check_method(method)
+    steps = METHODS[method].steps if steps is None else steps
     if method == "exact":
-        # Not scaled: a rounding of the entries moves the polar factor by as many as the condition number.
-        zero = (matrix == 0).all(-1, keepdim=True).all(-2, keepdim=True)
-        return polar_factor(matrix.to(torch.promote_types(matrix.dtype, dtype))).masked_fill(zero, 0)
-    scaled = _scaled(matrix, torch.promote_types(dtype, torch.float32))
-    frame = scaled.mT if wide else scaled
+        return (singular_values > 0).to(singular_values.dtype)
     if method == "rational":
-        frame = rational_orthogonalization(frame, steps)
-    else:
-        frame = polynomial_orthogonalization(frame, method, steps, dtype)
-    return frame.mT if wide else frame
+        return rational_response(singular_values, steps)
+    values = singular_values / (_MARGIN if method == "polar_express" else 1)
+    for a, b, c in polynomial_schedule(method, steps):
+        square = values.square()
+        values = values * (a + square * (b + square * c))
+    return values
 
 
-def _scaled(matrix: Tensor, dtype: torch.dtype) -> Tensor:
-    """Divided by its largest entry if its norm is not ordinary; all nan if one entry is not finite.
-
-    So no square overflows or vanishes, nor one of the Gram matrix, and a matrix does not depend on its neighbours.
-    """
-    matrix = matrix.to(torch.promote_types(matrix.dtype, dtype))
-    ordinary: Tensor | None = None
-    # Asked of a CPU only: an accelerator would wait, and a compiler does not know.
-    if matrix.device.type == "cpu" and not is_transformed(matrix):
-        norm = torch.linalg.vector_norm(matrix, dim=(-2, -1), keepdim=True)
-        ordinary = (norm > _ORDINARY[0]) & (norm < _ORDINARY[1])
-        if bool(ordinary.all()):
-            return matrix.to(dtype)
-    # Over one dimension, and not as a norm: over two, or as the infinity norm, it costs as much as several products.
-    largest = matrix.flatten(-2).abs().amax(-1)[..., None, None]
-    largest = torch.where(largest == 0, 1, torch.where(largest.isinf(), torch.nan, largest))
-    return (matrix / (largest if ordinary is None else torch.where(ordinary, 1, largest))).to(dtype)
-
-
-def _compute(matrix: Tensor, dtype: torch.dtype | None) -> torch.dtype:
-    if dtype is not None:
-        return dtype
-    return torch.float64 if matrix.dtype == torch.float64 else torch.float32
-
-
-def _record(method: str) -> Method:
-    if method not in METHODS:
-        raise ValueError(f"the methods are {', '.join(METHODS)} and, of orthogonalize, auto; got {method!r}")
-    return METHODS[method]
-
-
-def _checked(matrix: Tensor, method: str, steps: int | None, dtype: torch.dtype | None) -> torch.dtype:
-    if not torch.is_tensor(matrix):
-        raise TypeError(f"needs a tensor, got {type(matrix).__name__}: convert it with torch.as_tensor")
-    if matrix.layout != torch.strided:
-        raise TypeError(f"needs dense matrices, got {matrix.layout}: convert it with .to_dense()")
-    if matrix.ndim < 2:
-        raise ValueError(f"needs matrices (*batch, rows, columns), got shape {tuple(matrix.shape)}: reshape it")
-    if not matrix.is_floating_point():
-        remedy = "polar_factor takes complex ones" if matrix.is_complex() else "convert it with .float()"
-        raise TypeError(f"needs real floating matrices, got {matrix.dtype}: {remedy}")
-    if method != "auto":
-        _record(method)
-    check_steps(steps)
-    check_compute_dtype(method, dtype)
-    return _compute(matrix, dtype)
+def polynomial_schedule(method: str, steps: int) -> tuple[Coefficients, ...]:
+    """The coefficients (a, b, c) of each step of a polynomial method; after the published ones the last is repeated."""
+    published = _SCHEDULES[method]
+    return published[:steps] + published[-1:] * (steps - len(published))
 
 
 def check_steps(steps: object) -> None:
-    """Refuse a number of steps that no method can take; None is the method's own."""
+    """Raise TypeError or ValueError for anything but a positive number of steps, or None for the method's own."""
     if steps is None:
         return
     if not isinstance(steps, int):
@@ -224,10 +203,73 @@ def check_steps(steps: object) -> None:
 
 
 def check_compute_dtype(method: str, dtype: torch.dtype | None) -> None:
-    """Refuse a type that a method cannot be computed in."""
+    """Raise TypeError for a type that a method cannot be computed in."""
     if dtype is None:
         return
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise TypeError(f"computes in a real floating type, got dtype={dtype!r}: use torch.float32")
-    if method in _NEEDS_PRECISION and dtype not in _FACTORISED:
+    if method in _NEEDS_PRECISION and dtype not in _PRECISE:
         raise TypeError(f"{method!r} needs float32 or float64, got dtype={dtype}: polar_express takes half precision")
+
+
+def _check(matrix: Tensor, method: str, steps: int | None, dtype: torch.dtype | None) -> None:
+    check_matrices(matrix)
+    if not matrix.is_floating_point():
+        remedy = "polar_factor takes complex ones" if matrix.is_complex() else "convert it with .float()"
+        raise TypeError(f"needs real floating matrices, got {matrix.dtype}: {remedy}")
+    if method != "auto":
+        _check_method(method)
+    check_steps(steps)
+    check_compute_dtype(method, dtype)
+
+
+def _check_method(method: str) -> None:
+    if method not in METHODS:
+        raise ValueError(f"the methods are {', '.join(METHODS)} and, of orthogonalize, auto; got {method!r}")
+
+
+def _compute_dtype(matrix: Tensor, method: str, dtype: torch.dtype | None) -> torch.dtype:
+    """The default type of the computation is the matrix's; half precision only for polynomials on accelerators."""
+    if dtype is not None:
+        return dtype
+    if matrix.device.type != "cpu" and method not in _NEEDS_PRECISION:
+        return matrix.dtype
+    return torch.promote_types(matrix.dtype, torch.float32)
+
+
+def _orthogonalized(stack: Tensor, method: str, steps: int, dtype: torch.dtype) -> Tensor:
+    """`orthogonalize` of `(batch, rows, columns)`, computed in `dtype` but for the scaling."""
+    if method == "exact":
+        # Not scaled: rounding the entries would change the polar factor by eps times the condition number.
+        zero = (stack == 0).all(-1, keepdim=True).all(-2, keepdim=True)
+        return polar_factor(stack.to(torch.promote_types(stack.dtype, dtype))).masked_fill(zero, 0)
+    is_wide = stack.shape[-2] < stack.shape[-1]
+    frame = _scaled(stack.mT if is_wide else stack, torch.promote_types(dtype, torch.float32))
+    if method == "rational":
+        frame = rational_orthogonalization(frame, steps)
+    else:
+        frame = _polynomial_orthogonalization(frame, method, steps, dtype)
+    return frame.mT if is_wide else frame
+
+
+def _scaled(stack: Tensor, dtype: torch.dtype) -> Tensor:
+    """Every matrix divided by its largest entry, so that no square overflows or vanishes; nan if one is not finite."""
+    stack = stack.to(torch.promote_types(stack.dtype, dtype))
+    # Over one dimension: over two, or as the infinity norm, it costs as much as several products.
+    largest = stack.flatten(-2).abs().amax(-1)[..., None, None]
+    largest = torch.where(largest == 0, 1, torch.where(largest.isinf(), torch.nan, largest))
+    return (stack / largest).to(dtype)
+
+
+def _polynomial_orthogonalization(frame: Tensor, method: str, steps: int, dtype: torch.dtype) -> Tensor:
+    r"""$X \leftarrow aX + X(bA + cA^2)$ with $A = X^\top X$, `steps` times from $X = M/\|M\|_F$, for tall $M$."""
+    norm = torch.linalg.vector_norm(frame, dim=(-2, -1), keepdim=True)
+    norm = torch.where(norm == 0, 1, norm)
+    current = (frame / (norm * _MARGIN if method == "polar_express" else norm)).to(dtype)
+    for a, b, c in polynomial_schedule(method, steps):
+        gram = current.mT @ current
+        if c == 0:
+            current = torch.baddbmm(current, current, gram, beta=a, alpha=b)
+        else:
+            current = torch.baddbmm(current, current, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), beta=a)
+    return current

@@ -1,28 +1,42 @@
-"""Eigenvalues and singular values in float64, many matrices at a time."""
+"""Singular values in float64, and a singular value decomposition that does not fail where LAPACK does at first."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Inexact
 from torch import Tensor
 
-from orthoscope.linalg.frames import sample_frame
-from orthoscope.linalg.parallel import over_cores
+from orthoscope.linalg.gram_factor import gram_factor
+from orthoscope.linalg.precision import to_double
 
 
 def singular_values(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch rank"]:
     """All min(rows, columns) singular values, largest first, in float64.
 
-    A matrix much longer than wide is first rotated into its own span, which keeps the values.
+    A matrix more than twice as long as wide is first reduced to its `gram_factor`, which has the same values.
     """
     short = matrix if matrix.shape[-2] <= matrix.shape[-1] else matrix.mT
-    short = sample_frame(short) if short.shape[-1] > 2 * short.shape[-2] else short.double()
-    if short.ndim == 2:
-        return torch.linalg.svdvals(short)
-    return over_cores(torch.linalg.svdvals, short.flatten(end_dim=-3)).unflatten(0, short.shape[:-2])
+    return torch.linalg.svdvals(gram_factor(short) if short.shape[-1] > 2 * short.shape[-2] else to_double(short))
 
 
 def gram_singular_values(gram: Float[Tensor, "*batch samples samples"]) -> Float[Tensor, "*batch samples"]:
     r"""Singular values of $H$ from $HH^\top$, largest first: half the cost of `singular_values`.
 
-    Absolute error about $\sqrt\varepsilon\,\sigma_1$: right for entropies, ranks and norms, wrong for a determinant.
+    The absolute error is about $\sqrt\varepsilon\,\sigma_1$: right for entropies, ranks and norms, wrong for a
+    determinant.
     """
     return torch.linalg.eigvalsh(gram).flip(-1).clamp_min(0).sqrt()
+
+
+def svd(
+    matrix: Inexact[Tensor, "*batch m n"],
+) -> tuple[Inexact[Tensor, "*batch m k"], Inexact[Tensor, "*batch k"], Inexact[Tensor, "*batch k n"]]:
+    r"""$A = U \Sigma V^\mathsf{H}$ with $k = \min(m, n)$ columns.
+
+    LAPACK's divide and conquer occasionally does not converge for a matrix whose singular values are almost equal.
+    $A^\mathsf{H} = V \Sigma U^\mathsf{H}$ is then decomposed instead, which takes other rotations.
+    """
+    try:
+        left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        right, values, left = torch.linalg.svd(matrix.mH, full_matrices=False)
+        return left.mH, values, right.mH
+    return left, values, right

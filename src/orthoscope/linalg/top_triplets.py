@@ -1,9 +1,9 @@
-r"""The largest singular values of an operator that is only known by its products, with an error for each.
+r"""The largest singular values of an operator that is given only by its products, with an error bound for each.
 
-Block Golub-Kahan with full reorthogonalisation and thick restarts: orthonormal $V$ and $U$ grow by a block at a time
+Block Golub-Kahan with full reorthogonalization and thick restarts: orthonormal $V$ and $U$ grow by a block at a time
 so that $AV = UB$, and $A^\top U$ leaves the span of $V$ only through its last block. The singular triplets of the
-small $B$ are those of $A$ up to a residual $\|A^\top u - \sigma v\|$ that costs nothing to read off, and $\sigma$ is
-within it of a true singular value (Weyl). A block, because one product with many vectors is far cheaper than many.
+small $B$ are those of $A$ up to a residual $\|A^\top u - \sigma v\|$, which is known without further products, and
+$\sigma$ is within it of a true singular value (Weyl). One product with a block is far cheaper than many with vectors.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from torch import Tensor
 Vectors = Float[Tensor, "*batch dimension count"]
 Product = Callable[[Tensor], Tensor]
 
-# Vectors in a block beyond those asked for: the gap that convergence feeds on.
+# Vectors in a block beyond those asked for: convergence depends on the gap to the first value outside the block.
 _OVERSAMPLING = 4
 # Blocks kept before a restart: memory against products.
 _BLOCKS = 10
@@ -51,11 +51,17 @@ def top_triplets(
     *,
     tolerance: float = 1e-4,
 ) -> Triplets:
-    r"""The `count` largest triplets of $A$, from `multiply` ($V \mapsto AV$) and its transpose, a batch at a time.
+    r"""The `count` largest singular triplets of $A$, for a batch of operators at a time.
 
-    `start` is random, `(..., columns of A, at least count)`: its width is the block (`block_width` proposes one).
-    Stops when every residual is below `tolerance` times the largest value; errors above that say that it did not
-    get there.
+    Args:
+        multiply: $V \mapsto AV$.
+        multiply_transposed: $U \mapsto A^\top U$.
+        start: Random vectors `(..., columns of A, width)`; at least `count`, see `block_width`.
+        count: Number of triplets.
+        tolerance: The iteration stops when every residual is below this times the largest value, or after 200 blocks.
+
+    Returns:
+        The triplets with their residuals; a residual above the tolerance means that the iteration did not converge.
     """
     if start.shape[-1] < count:
         raise ValueError(f"{count} triplets need a block of at least as many vectors, got {start.shape[-1]}")
@@ -64,7 +70,7 @@ def top_triplets(
     for number in range(_MOST_BLOCKS):
         bases = _extended(bases, new, multiply(new))
         x, values, y = torch.linalg.svd(bases.small)
-        _, new, rest = _orthonormalised(multiply_transposed(bases.left[..., -bases.width :]), bases.right)
+        _, new, rest = _orthonormalized(multiply_transposed(bases.left[..., -bases.width :]), bases.right)
         last = x[..., -bases.width :, :].to(rest.dtype)
         residuals = torch.linalg.vector_norm((rest @ last).double(), dim=-2)
         full = bases.right.shape[-1] + new.shape[-1] > start.shape[-2]
@@ -80,7 +86,7 @@ def top_triplets(
 
 
 def block_width(count: int) -> int:
-    """How many vectors a block for `count` triplets should have."""
+    """A good number of vectors in a block for `count` triplets."""
     return count + _OVERSAMPLING
 
 
@@ -89,7 +95,7 @@ def _extended(bases: _Bases | None, right: Tensor, image: Tensor) -> _Bases:
     if bases is None:
         frame, triangle = torch.linalg.qr(image)
         return _Bases(frame, right, triangle.double(), frame.shape[-1])
-    inside, frame, triangle = _orthonormalised(image, bases.left)
+    inside, frame, triangle = _orthonormalized(image, bases.left)
     top = torch.cat([bases.small, inside.double()], dim=-1)
     zeros = bases.small.new_zeros(*bases.small.shape[:-2], triangle.shape[-2], bases.small.shape[-1])
     bottom = torch.cat([zeros, triangle.double()], dim=-1)
@@ -102,18 +108,18 @@ def _extended(bases: _Bases | None, right: Tensor, image: Tensor) -> _Bases:
 
 
 def _restarted(bases: _Bases, x: Tensor, values: Tensor, y: Tensor, width: int) -> _Bases:
-    """The best triplets alone: what $A^\\top$ makes of them lies in their span and that of the next block."""
+    """Only the best triplets: $A^\\top$ maps them into their span and that of the next block."""
     keep = 2 * width
     left = bases.left @ x[..., :keep].to(bases.left.dtype)
     right = bases.right @ y.mT[..., :keep].to(bases.right.dtype)
     return _Bases(left, right, torch.diag_embed(values[..., :keep]), bases.width)
 
 
-def _orthonormalised(vectors: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _orthonormalized(vectors: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     r"""$Y = \text{basis}\,C + QR$ with $Q$ orthonormal and orthogonal to the basis: $(C, Q, R)$.
 
-    Three times: where $Y$ nearly lies in the span of the basis, what is left of it is mostly rounding, and a $Q$
-    that leans on the basis would make one singular value look like two.
+    Three times: where $Y$ nearly lies in the span of the basis, the rest of it is mostly rounding, and a $Q$ that is
+    not orthogonal to the basis would make one singular value look like two.
     """
     inside = basis.mT @ vectors
     frame, triangle = torch.linalg.qr(vectors - basis @ inside)

@@ -1,129 +1,247 @@
-r"""Tiles: all rotations between two blocks of coordinates, as one orthogonal matrix, and their derivatives.
+r"""Products of many rotations as one orthogonal matrix: tiles between two blocks of coordinates, triangles within one.
 
-A tile of size $s$ is the product of the $s^2$ rotations between blocks $I$ and $J$ of $s$ coordinates, a matrix of
-$2s$ rows. With halves $I = I_1 \cup I_2$, $J = J_1 \cup J_2$ and tiles $A, C, D, B$ of half the size, $h$,
+The product is taken in the order $(0,1), (0,2), \dots, (0,n-1), (1,2), \dots$. Rotations that share no coordinate
+commute, so every order that keeps the order of each coordinate's rotations gives the same product. A *tile* $X(I, J)$,
+the product of all rotations between two blocks, consists of four tiles of half the size, and a *triangle* $T(I)$, the
+product of all rotations within a block, of two triangles and a tile:
 
-$$ X(I, J) = A(I_1, J_1)\; C(I_1, J_2)\, D(I_2, J_1)\; B(I_2, J_2), $$
+$$ X(I, J) = X(I_1, J_1)\; X(I_1, J_2)\, X(I_2, J_1)\; X(I_2, J_2), \qquad T(I) = T(I_1)\; X(I_1, I_2)\; T(I_2) $$
 
-where $C$ and $D$ commute. Rows and columns are those of $I$ from its last coordinate to its first, then those of $J$
-from first to last, so in blocks $I_2, I_1, J_1, J_2$: $A$ has the two in the middle, $D$ the even, $C$ the odd ones.
-$CDB$ is written block by block; $A$ then meets its middle rows: 24 h³ multiply-adds.
-
-Every stack is `(tiles, 2s, 2s)`. While tiles are tiny their index is the fastest in memory and products are sums of
-elementwise ones: a library's product of two 2 x 2 matrices costs more to call than to compute.
+All tiles and triangles of one size are computed together, so the number of steps is logarithmic. Stacks are `(count,
+rows, columns)`. Gradients are computed by hand from the stacks of all sizes.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations, product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-# Elementwise products are for halves of at most so many coordinates, in stacks of at least so many tiles.
-_TINY, _MANY = 4, 256
+# Coordinates a side of the smallest tiles and triangles, which are products of single rotations, elementwise.
+_BASE = 4
+_TILE_PAIRS = tuple(product(range(_BASE), range(_BASE, 2 * _BASE)))
+_TRIANGLE_PAIRS = tuple(combinations(range(_BASE), 2))
+
+# Coordinates in a block: with fewer there are too many blocks, with more tiles take more work than they save.
+_SMALLEST, _LARGEST = 16, 128
+# From this many blocks on, the rows that fill up the last one do not matter.
+_MANY = 4
+# This many coordinates, or three quarters of them, are a single block and so a single triangle.
+_WHOLE = 256
+# Matrix elements of the tiles computed at once: one or two megabytes.
+_CHUNK_ELEMENTS = 1 << 19
 
 
-def rotations(angles: Tensor) -> Tensor:
-    r"""Tiles of size 1, $\begin{pmatrix} \cos\theta & -\sin\theta \\ \sin\theta & \cos\theta \end{pmatrix}$."""
-    cosine, sine = angles.cos(), angles.sin()
-    return torch.stack([cosine, -sine, sine, cosine]).view(2, 2, -1).permute(2, 0, 1)
+class Chunk(NamedTuple):
+    """Tiles that are computed together: the blocks they act on, and the places `(16, ...)` of their angles."""
+
+    blocks: tuple[tuple[int, int], ...]
+    places: Tensor
 
 
-def rotations_backward(tiles: Tensor, gradient: Tensor) -> Tensor:
-    r"""$\dot\theta = \langle G, \partial R/\partial\theta\rangle = c\,(g_{21} - g_{12}) - s\,(g_{11} + g_{22})$."""
-    cosine, sine = tiles[:, 0, 0], tiles[:, 1, 0]
-    return cosine * (gradient[:, 1, 0] - gradient[:, 0, 1]) - sine * (gradient[:, 0, 0] + gradient[:, 1, 1])
+class Order(NamedTuple):
+    """Blocks of `size` coordinates, a power of two, and the places of all angles in triangles and in tiles.
+
+    Blocks are filled up with pairs that do not exist. Their place is the one after the last angle, where a 0 is put.
+    """
+
+    size: int
+    pivot_blocks: int
+    row_blocks: int
+    triangle_places: Tensor  # (6, ...), of the smallest triangles
+    tile_places: Tensor  # (16, ...), of the smallest tiles within triangles
+    chunks: tuple[Chunk, ...]
+
+
+def tile_order(rows: int, pivots: int, batch: int, device: torch.device) -> Order:
+    """How a product over `rows` coordinates, of which `pivots` are rotated with all later ones, is cut into tiles."""
+    size = _block_size(rows, pivots)
+    pivot_blocks, row_blocks = -(-pivots // size), -(-rows // size)
+
+    def places(pairs: Sequence[tuple[int, int]], first: Tensor, second: Tensor) -> Tensor:
+        i, j = (torch.tensor(pairs, device=device).T.unsqueeze(-1) + torch.stack([first, second]).unsqueeze(1)).unbind()
+        place = i * (2 * rows - i - 1) // 2 + j - i - 1
+        return torch.where((i < pivots) & (j < rows), place, pivots * (2 * rows - pivots - 1) // 2).to(torch.int32)
+
+    corners = [(pivot, other) for pivot in range(pivot_blocks) for other in range(pivot + 1, row_blocks)]
+    together = max(1, _CHUNK_ELEMENTS // (batch * (2 * size) ** 2))
+    chunks = []
+    for start in range(0, len(corners), together):
+        blocks = tuple(corners[start : start + together])
+        first, second = (torch.tensor(blocks, device=device) * size).unbind(1)
+        for half in _halves(size):
+            first, second = _quartered(first, second, half)
+        # The second coordinates of pairs count from _BASE on.
+        chunks.append(Chunk(blocks, places(_TILE_PAIRS, first, second - _BASE)))
+    starts = torch.arange(pivot_blocks, device=device) * size
+    first = second = starts[:0]
+    for half in _halves(size):
+        first, second = _quartered(first, second, half)
+        # Tiles between two triangles first, then parts of larger tiles: see `Level`.
+        first, second = torch.cat([starts, first]), torch.cat([starts + half, second])
+        starts = torch.cat([starts, starts + half])
+    triangle_places = places(_TRIANGLE_PAIRS, starts, starts)
+    return Order(
+        size, pivot_blocks, row_blocks, triangle_places, places(_TILE_PAIRS, first, second - _BASE), (*chunks,)
+    )
+
+
+@lru_cache(maxsize=32)
+def remembered_order(rows: int, pivots: int, batch: int, device: torch.device) -> Order:
+    """`tile_order`, cached: two bytes for each element of a square frame.
+
+    Not to be called under `torch.func`, whose tensors must not outlive the call.
+    """
+    with torch.inference_mode(False):
+        return tile_order(rows, pivots, batch, device)
+
+
+def _block_size(rows: int, pivots: int) -> int:
+    largest = _LARGEST // 2 if _LARGEST < rows < _MANY * _LARGEST else _LARGEST
+    largest = _WHOLE if 3 * _WHOLE // 4 <= rows <= _WHOLE else largest
+    return max(_BASE, 1 << (min(rows, max(min(pivots, largest), _SMALLEST)) - 1).bit_length())
+
+
+def _halves(size: int) -> list[int]:
+    """`size` / 2, `size` / 4, ..., _BASE."""
+    return [size >> shift for shift in range(1, (size // _BASE).bit_length())]
+
+
+def _quartered(first: Tensor, second: Tensor, half: int) -> tuple[Tensor, Tensor]:
+    """First coordinates of the four parts of tiles: all first parts, all second parts, and so on."""
+    return (
+        torch.cat([first, first, first + half, first + half]),
+        torch.cat([second, second + half, second, second + half]),
+    )
+
+
+class Level(NamedTuple):
+    """Triangles of one size, and all tiles of that size: first those between two triangles, then parts of larger."""
+
+    triangles: Tensor
+    tiles: Tensor
+
+    @property
+    def between(self) -> Tensor:
+        return self.tiles[: self.triangles.shape[0] // 2]
+
+    @property
+    def parts(self) -> Tensor:
+        return self.tiles[self.triangles.shape[0] // 2 :]
 
 
 def tile_levels(angles: Tensor, size: int) -> list[Tensor]:
-    """Tiles of size 1, 2, 4, ..., `size`: each is the four-fold merge of the one before."""
-    levels = [rotations(angles)]
+    """Tiles of 4, 8, ..., `size` coordinates a side, from angles `(16, count)`; the last are the result."""
+    levels = [_rotations(angles, _TILE_PAIRS)]
     while levels[-1].shape[-1] < 2 * size:
-        levels.append(merged(levels[-1].unflatten(0, (4, -1))))
+        levels.append(_merged(levels[-1]))
     return levels
 
 
-def tile_levels_backward(levels: list[Tensor], gradient: Tensor) -> Tensor:
-    """The gradient of the last of `tile_levels` for the angles. It is overwritten."""
-    for tiles, smaller in zip(levels[:0:-1], levels[-2::-1], strict=True):
-        gradient = merged_backward(smaller.unflatten(0, (4, -1)), tiles, gradient).flatten(0, 1)
-    return rotations_backward(levels[0], gradient)
+def tile_levels_backward(angles: Tensor, levels: list[Tensor], gradient: Tensor) -> Tensor:
+    """The gradient for the angles from that of the last of `tile_levels`."""
+    for children in levels[-2::-1]:
+        gradient = _merged_backward(children, gradient)
+    return _rotations_backward(angles, _TILE_PAIRS, levels[0], gradient)
 
 
-def merged(children: Tensor) -> Tensor:
-    """Tiles of twice the size from `(4, tiles, 2h, 2h)`, the factors A, C, D, B of each."""
-    product = _product_of(children)
-    a, c, d, b = _in_order(children).unbind(0)
-    count, h = a.shape[0], a.shape[-1] // 2
-    tiles = _blank(children, 4 * h, 4 * h)
-    blocks = tiles.view(count, 2, 2, h, 4, h)
-    even, odd = blocks[:, :, 0], blocks[:, :, 1]
-    even[:, :, :, 0::3] = product(d[:, :, :h], b[:, :h]).view(count, 2, h, 2, h)
-    even[:, :, :, 1] = 0
-    even[:, :, :, 2] = d[:, :, h:].view(count, 2, h, h)
-    odd[:, :, :, 0::3] = product(c[:, :, h:], b[:, h:]).view(count, 2, h, 2, h)
-    odd[:, :, :, 1] = c[:, :, :h].view(count, 2, h, h)
-    odd[:, :, :, 2] = 0
-    middle = tiles[:, h : 3 * h]
-    # Copied, because it is overwritten and automatic differentiation may need it.
-    middle.copy_(product(a, middle.clone()))
-    return tiles
+def triangle_levels(triangle_angles: Tensor, tile_angles: Tensor, count: int) -> list[Level]:
+    """Triangles of 4, 8, ... coordinates, until there are `count`, from angles `(6, ...)` and `(16, ...)`."""
+    levels = [Level(_rotations(triangle_angles, _TRIANGLE_PAIRS), _rotations(tile_angles, _TILE_PAIRS))]
+    while levels[-1].triangles.shape[0] > count:
+        level = levels[-1]
+        levels.append(Level(_composed(level.triangles, level.between), _merged(level.parts)))
+    return levels
 
 
-def merged_backward(children: Tensor, tiles: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of `merged` for its children, given the tiles and their gradient, which is overwritten."""
-    product = _product_of(children)
-    gradient = _index_last(gradient) if _is_index_last(children) else gradient
-    a, c, d, b = _in_order(children).unbind(0)
-    count, h = a.shape[0], a.shape[-1] // 2
-    result = _blank(children, 2 * h, 2 * h, 4)
-    to_a, to_c, to_d, to_b = result.unbind(0)
-    to_middle = gradient[:, h : 3 * h]
-    # What A met is what it turned into the tiles' middle rows, turned back.
-    to_a.copy_(product(to_middle, product(a.mT, tiles[:, h : 3 * h]).mT))
-    to_middle.copy_(product(a.mT, to_middle))
-    blocks = gradient.view(count, 2, 2, h, 4, h)
-    even, odd = blocks[:, :, 0], blocks[:, :, 1]
-    to_product = _blank(children, 2 * h, 2 * h)
-    to_product.view(count, 2, h, 2, h).copy_(even[:, :, :, 0::3])
-    to_d[:, :, :h] = product(to_product, b[:, :h].mT)
-    to_d[:, :, h:].view(count, 2, h, h).copy_(even[:, :, :, 2])
-    to_b[:, :h] = product(d[:, :, :h].mT, to_product)
-    to_product.view(count, 2, h, 2, h).copy_(odd[:, :, :, 0::3])
-    to_c[:, :, h:] = product(to_product, b[:, h:].mT)
-    to_c[:, :, :h].view(count, 2, h, h).copy_(odd[:, :, :, 1])
-    to_b[:, h:] = product(c[:, :, h:].mT, to_product)
-    return result
+def triangle_levels_backward(
+    triangle_angles: Tensor, tile_angles: Tensor, levels: list[Level], gradient: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The gradients for both kinds of angles from that of the last triangles of `triangle_levels`."""
+    to_tiles = levels[-1].tiles[:0]
+    for level in levels[-2::-1]:
+        to_parts = _merged_backward(level.parts, to_tiles)
+        gradient, to_between = _composed_backward(level.triangles, level.between, gradient)
+        to_tiles = torch.cat([to_between, to_parts])
+    smallest = levels[0]
+    return (
+        _rotations_backward(triangle_angles, _TRIANGLE_PAIRS, smallest.triangles, gradient),
+        _rotations_backward(tile_angles, _TILE_PAIRS, smallest.tiles, to_tiles),
+    )
 
 
-def _is_index_last(children: Tensor) -> bool:
-    return children.shape[-1] <= 2 * _TINY and children.shape[1] >= _MANY
+def _rotations(angles: Tensor, pairs: Sequence[tuple[int, int]]) -> Tensor:
+    """The product of rotations of `pairs`, in this order, by `angles` `(pairs, count)`: `(count, size, size)`."""
+    size, count = max(pairs[-1]) + 1, angles.shape[1]
+    rows = list(torch.eye(size, dtype=angles.dtype, device=angles.device)[..., None].expand(-1, -1, count))
+    for (i, j), cosine, sine in reversed(list(zip(pairs, angles.cos(), angles.sin(), strict=True))):
+        rows[i], rows[j] = cosine * rows[i] - sine * rows[j], sine * rows[i] + cosine * rows[j]
+    return torch.stack(rows).permute(2, 0, 1).contiguous()
 
 
-def _product_of(children: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    return _elementwise_product if _is_index_last(children) else torch.bmm
+def _rotations_backward(angles: Tensor, pairs: Sequence[tuple[int, int]], tiles: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient for the angles of `_rotations`: rotations are undone one by one, from the left."""
+    rows, grads = (list(stack.permute(1, 2, 0).contiguous()) for stack in (tiles, gradient))
+    to_angles = torch.empty_like(angles)
+    for place, ((i, j), cosine, sine) in enumerate(zip(pairs, angles.cos(), angles.sin(), strict=True)):
+        # The derivative of the two rows is the second one negated, and the first one.
+        to_angles[place] = (grads[j] * rows[i] - grads[i] * rows[j]).sum(0)
+        for each in (rows, grads):
+            each[i], each[j] = cosine * each[i] + sine * each[j], cosine * each[j] - sine * each[i]
+    return to_angles
 
 
-def _elementwise_product(left: Tensor, right: Tensor) -> Tensor:
-    columns, rows = left.unsqueeze(-1).unbind(2), right.unsqueeze(1).unbind(2)
-    total = columns[0] * rows[0]
-    for column, row in zip(columns[1:], rows[1:], strict=True):
-        total.addcmul_(column, row)
-    return total
+def _merged(children: Tensor) -> Tensor:
+    r"""Tiles of twice the size from stacks of the factors $A, C, D, B$ of each, under one another.
+
+    Rows and columns are in blocks $I_1, I_2, J_1, J_2$: $D$ acts on the rows $I_2, J_1$ of $B$, which acts on
+    $I_2, J_2$; $C$ on the rows $I_1, J_2$; then $A$ on the rows $I_1, J_1$ of both.
+    """
+    a, c, d, b = children.unflatten(0, (4, -1))
+    h = a.shape[-1] // 2
+    db, cb, zero = d[..., :h] @ b[:, :h], c[..., h:] @ b[:, h:], torch.zeros_like(a[..., :h])
+    rows_d = torch.cat([zero, db[..., :h], d[..., h:], db[..., h:]], -1)
+    rows_c = torch.cat([c[..., :h], cb[..., :h], zero, cb[..., h:]], -1)
+    rows_a = a @ torch.cat([rows_c[:, :h], rows_d[:, h:]], 1)
+    return torch.cat([rows_a[:, :h], rows_d[:, :h], rows_a[:, h:], rows_c[:, h:]], 1)
 
 
-def _blank(children: Tensor, rows: int, columns: int, *stack: int) -> Tensor:
-    """An empty stack of matrices, as many as each child has and in the same memory order."""
-    tiles = children.shape[1]
-    if not _is_index_last(children):
-        return children.new_empty(*stack, tiles, rows, columns)
-    return children.new_empty(rows, columns, *stack, tiles).movedim((0, 1), (-2, -1))
+def _merged_backward(children: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient of `_merged` for its children, in the same order."""
+    a, c, d, b = children.unflatten(0, (4, -1))
+    h = a.shape[-1] // 2
+    db, cb, zero = d[..., :h] @ b[:, :h], c[..., h:] @ b[:, h:], torch.zeros_like(a[:, :h, :h])
+    upper = torch.cat([c[:, :h, :h], cb[:, :h, :h], zero, cb[:, :h, h:]], -1)
+    lower = torch.cat([zero, db[:, h:, :h], d[:, h:, h:], db[:, h:, h:]], -1)
+    to_i1, to_i2, to_j1, to_j2 = gradient.split(h, 1)
+    to_rows_a = torch.cat([to_i1, to_j1], 1)
+    to_a = to_rows_a @ torch.cat([upper, lower], 1).mT
+    to_i1, to_j1 = (a.mT @ to_rows_a).split(h, 1)
+    to_d, to_c = torch.cat([to_i2, to_j1], 1), torch.cat([to_i1, to_j2], 1)
+    to_db, to_cb = (torch.cat([rows[..., h : 2 * h], rows[..., 3 * h :]], -1) for rows in (to_d, to_c))
+    to_b = torch.cat([d[..., :h].mT @ to_db, c[..., h:].mT @ to_cb], 1)
+    to_d = torch.cat([to_db @ b[:, :h].mT, to_d[..., 2 * h : 3 * h]], -1)
+    to_c = torch.cat([to_c[..., :h], to_cb @ b[:, h:].mT], -1)
+    return torch.cat([to_a, to_c, to_d, to_b])
 
 
-def _in_order(children: Tensor) -> Tensor:
-    """The children in the memory order in which they are multiplied: the larger ones contiguous."""
-    # As a transposition of two dimensions, several times as fast as of three.
-    return children if _is_index_last(children) else children.flatten(0, 1).flatten(1).contiguous().view(children.shape)
+def _composed(halves: Tensor, tiles: Tensor) -> Tensor:
+    """T(I1) X T(I2); the first half of the stack are the T(I1)."""
+    first, second = halves.chunk(2)
+    h = first.shape[-1]
+    right = torch.cat([tiles[..., :h], tiles[..., h:] @ second], -1)
+    return torch.cat([first @ right[:, :h], right[:, h:]], 1)
 
 
-def _index_last(tiles: Tensor) -> Tensor:
-    return tiles.flatten(1).mT.contiguous().mT.view(tiles.shape)
+def _composed_backward(halves: Tensor, tiles: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of `_composed` for the halves and for the tiles."""
+    first, second = halves.chunk(2)
+    h = first.shape[-1]
+    upper = torch.cat([tiles[:, :h, :h], tiles[:, :h, h:] @ second], -1)
+    to_first = gradient[:, :h] @ upper.mT
+    to_right = torch.cat([first.mT @ gradient[:, :h], gradient[:, h:]], 1)
+    to_second = tiles[..., h:].mT @ to_right[..., h:]
+    to_tiles = torch.cat([to_right[..., :h], to_right[..., h:] @ second.mT], -1)
+    return torch.cat([to_first, to_second]), to_tiles

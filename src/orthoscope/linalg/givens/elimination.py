@@ -1,17 +1,26 @@
-"""From a frame to its angles, by elimination."""
+"""From an orthonormal frame to its angles, by elimination."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg.givens.checks import check_real, checked_pivots
-from orthoscope.linalg.givens.order import givens_count
-from orthoscope.linalg.givens.undoing import panel_undone
+from orthoscope.linalg.givens.frame import (
+    angle_slots,
+    angles_at,
+    check_real,
+    checked_pivots,
+    filled_up,
+    givens_count,
+    triangles_of,
+    undo_,
+)
+from orthoscope.linalg.givens.tiles import tile_levels, tile_order
 from orthoscope.linalg.polar import orthonormality_error
+from orthoscope.linalg.precision import to_double
 
 # Smaller entries are set to zero: their squares would underflow, and without them the frame is the same to rounding.
-_NOTHING = 1e-140
-# Columns that are cleared one by one, before the columns after them follow in products of blocks.
+_NEGLIGIBLE = 1e-140
+# Columns that are cleared one by one, before their rotations are applied to the columns after them, tile by tile.
 _PANEL = 32
 
 
@@ -30,9 +39,11 @@ def givens_coordinates(
     where $P_j$ is what the pivot's row has become after $j$. What is left of an orthonormal frame is a diagonal of
     signs: with all pivots they are +1, but for the last of a square frame, its determinant. Computed in float64.
 
-    A `ValueError` is raised for a frame that is not orthonormal or that so few pivots do not reach, each to the square
-    root of the frame's own precision. Fewer pivots than columns reach some frames by angles that elimination does not
-    see, where all but the last entries of a pivot's column vanish; these are refused as well.
+    Raises:
+        TypeError: If the frame is not of real floating-point numbers.
+        ValueError: If it is wide, not orthonormal, or not reached with so few pivots, each to the square root of its
+            precision. Some frames that few pivots reach are refused as well: their angles cannot be found by
+            elimination, because all but the last entries of a pivot's column vanish.
     """
     check_real(frame, "frames")
     *batch, rows, columns = frame.shape
@@ -41,12 +52,12 @@ def givens_coordinates(
         return frame.new_empty(*batch, givens_count(rows, pivots)), frame.new_empty(*batch, columns)
     tolerance = torch.finfo(frame.dtype).eps ** 0.5
     _check_orthonormal(frame, tolerance)
-    rest = frame.double().reshape(-1, rows, columns)
+    rest = to_double(frame).reshape(-1, rows, columns)
     angles = [rest.new_empty(rest.shape[0], 0)]
     for done in range(0, pivots, _PANEL):
         width = min(_PANEL, pivots - done)
         angles.append(_panel_angles(rest[..., :width]))
-        rest = panel_undone(angles[-1], rest[..., width:], width)[:, width:]
+        rest = _rotations_undone(angles[-1], rest[..., width:], width)[:, width:]
     signs = torch.where(rest.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).to(rest)
     if pivots < min(columns, rows - 1):
         _check_reached(rest, signs, pivots, tolerance)
@@ -67,8 +78,8 @@ def _panel_angles(panel: Tensor) -> Tensor:
 
 
 def _eliminated(rest: Tensor) -> tuple[Tensor, Tensor]:
-    """The angles that clear the first column, and what becomes of the other columns below the first row."""
-    column = torch.where(rest[..., :1].abs() < _NOTHING, 0.0, rest[..., :1])
+    """The angles that clear the first column, and the other columns below the first row after these rotations."""
+    column = torch.where(rest[..., :1].abs() < _NEGLIGIBLE, 0.0, rest[..., :1])
     entries, lengths = column[..., 1:, :], column.square().cumsum(-2).sqrt()
     before, after = torch.cat([column[..., :1, :], lengths[..., 1:-1, :]], -2), lengths[..., 1:, :]
     cosine, sine = torch.where(after > 0, before / after, 1.0), torch.where(after > 0, entries / after, 0.0)
@@ -76,6 +87,19 @@ def _eliminated(rest: Tensor) -> tuple[Tensor, Tensor]:
     sums = (column[..., :-1, :] * rest[..., :-1, 1:]).cumsum(-2)
     pivot_rows = torch.where(before == 0, first, sums / before)
     return torch.atan2(entries, before).squeeze(-1), cosine * others - sine * pivot_rows
+
+
+def _rotations_undone(angles: Tensor, matrix: Tensor, pivots: int) -> Tensor:
+    """The transposed product of rotations times matrices `(batch, rows, columns)`, for pivots that fit one block."""
+    order = tile_order(matrix.shape[-2], pivots, angles.shape[0], angles.device)
+    assert order.pivot_blocks == 1, f"{pivots} pivots are more than a block of {order.size}"
+    slots, state = angle_slots(angles), filled_up(matrix, order)
+    undo_(state, triangles_of(slots, order)[-1].triangles, (0,), order.size)
+    for chunk in order.chunks:
+        tiles = tile_levels(angles_at(slots, chunk.places), order.size)[-1].unflatten(0, (len(chunk.blocks), -1))
+        for blocks, tile in zip(chunk.blocks, tiles, strict=True):
+            undo_(state, tile, blocks, order.size)
+    return state[:, : matrix.shape[-2]]
 
 
 def _check_orthonormal(frame: Tensor, tolerance: float) -> None:
