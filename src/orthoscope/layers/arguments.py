@@ -1,4 +1,4 @@
-"""What a user asked of an orthogonal layer, checked in one place: a mistake is one sentence with a remedy."""
+"""Checks of the arguments of orthogonal layers; every error names a remedy."""
 
 import difflib
 
@@ -8,7 +8,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from orthoscope.layers.charts import CHARTS, chosen_map
-from orthoscope.layers.layout import Layout
+from orthoscope.layers.parametrization import Layout
 from orthoscope.layers.starting_weight import STARTS
 from orthoscope.linalg.givens import givens_count
 
@@ -45,7 +45,7 @@ def owned_tensor(module: nn.Module, name: str) -> Tensor:
 
 
 def matrix_weight(module: nn.Module, name: str, start: str | None) -> Tensor:
-    """The weight of that name, if it can be made orthonormal; otherwise what is the matter with it."""
+    """The weight of that name; TypeError or ValueError if it cannot be made orthonormal."""
     weight = owned_tensor(module, name)
     if weight.dtype not in _DTYPES:
         raise TypeError(
@@ -57,10 +57,10 @@ def matrix_weight(module: nn.Module, name: str, start: str | None) -> Tensor:
         )
     if weight.numel() == 0:
         raise ValueError(f"{name!r} is empty, of shape {tuple(weight.shape)}: leave this layer as it is")
-    # What "haar" discards may be anything.
+    # "haar" discards the weight.
     if start != "haar" and not weight.is_meta and not bool(weight.detach().isfinite().all()):
         raise ValueError(
-            f"{name!r} has entries that are nan or infinite: initialise it, repair the checkpoint, or use start='haar'"
+            f"{name!r} has entries that are nan or infinite: initialize it, repair the checkpoint, or use start='haar'"
         )
     return weight
 

@@ -1,7 +1,7 @@
-"""The maps from free coordinates to frames, by name, in one form; and the rule by which one is chosen for a size.
+"""The maps from free coordinates to orthonormal frames, by name, with a common interface.
 
 A *frame* is a matrix `(*batch, rows, columns)`, rows >= columns, with orthonormal columns. A chart writes it as
-coordinates, which training moves, and an *anchor*, which it does not: ±1 for every column, or a whole frame.
+coordinates, which are trained, and an *anchor*, which is constant: ±1 for every column, or a whole frame.
 """
 
 from collections.abc import Callable
@@ -103,10 +103,10 @@ CHARTS: dict[str, Chart] = {
 
 
 def chosen_map(rows: int, columns: int, is_complex: bool) -> str:
-    """What `map="auto"` means: Householder for real frames at least twice as tall as wide, Cayley for all others.
+    """The map that "auto" stands for: Householder for real frames at least twice as tall as wide, else Cayley.
 
-    Of the maps whose anchor is small these two are the fastest. A square frame costs Cayley one inverse and two
-    products, fewer than the panels of reflections, most of all if it is small; for tall ones the two are alike, and
-    reflections have no inverse to grow ill-conditioned. `make bench-weights` measures both for a machine.
+    Of the maps with a small anchor these two are the fastest. A square frame costs Cayley one inverse and two products,
+    fewer than panels of reflections, especially if it is small; for tall ones the two cost about the same, and
+    reflections need no inverse, which can be ill-conditioned. `make bench-weights` measures both.
     """
     return "householder" if rows >= 2 * columns and not is_complex else "cayley"

@@ -1,20 +1,100 @@
 """Convolutions that preserve the norm of every image, by construction."""
 
 import warnings
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 
 from orthoscope.layers.arguments import check_map, check_module, owned_tensor
 from orthoscope.layers.charts import chosen_map
-from orthoscope.layers.checkpoints import translate_when_loading
-from orthoscope.layers.kernel_parametrization import Kind, OrthogonalKernel
-from orthoscope.layers.layout import Layout
-from orthoscope.layers.parametrization import OrthogonalParametrization
-from orthoscope.layers.registration import register
+from orthoscope.layers.parametrization import Layout, OrthogonalParametrization, computing_dtype
+from orthoscope.layers.registration import register, translate_when_loading
 from orthoscope.linalg import haar
-from orthoscope.linalg.convolution import block_schedule
+from orthoscope.linalg.convolution import block_orthogonal_kernel, block_schedule, from_polyphase, polyphase
+from orthoscope.linalg.precision import full_precision
+
+Kind = Literal["block", "delta"]
+
+
+@final
+class OrthogonalKernel(nn.Module):
+    r"""$K = H\prod_j(P_j + (I-P_j)z_{a_j})$, $P_j = U_jU_j^\top$, see `orthogonal_convolution`.
+
+    `matrix` makes $H$ and `frames` makes all $U_j$ at once (None, if there are no factors). Their coordinates are
+    torch's `original0` and `original1` (or `original`, if there is only $H$) and belong to the optimizer.
+    """
+
+    def __init__(
+        self,
+        matrix: OrthogonalParametrization,
+        frames: OrthogonalParametrization | None,
+        shape: tuple[int, ...],
+        stride: tuple[int, ...],
+        taps: tuple[int, ...],
+        kind: Kind,
+    ) -> None:
+        """`shape` is the weight's; `taps` are those of the kernel without stride, on the phases of the image."""
+        super().__init__()
+        self.matrix, self.frames = matrix, frames
+        self.shape, self.stride, self.taps, self.kind = shape, stride, taps, kind
+        self._start: tuple[Tensor, ...] | None = None
+
+    @property
+    def parts(self) -> tuple[OrthogonalParametrization, ...]:
+        """The parametrizations of the matrix, and of the frames if there are any."""
+        return (self.matrix,) if self.frames is None else (self.matrix, self.frames)
+
+    def set_start(self, *frames: Tensor) -> None:
+        """Set the matrix, and the frames if there are any, whose coordinates the next `right_inverse` returns."""
+        self._start = tuple(part.right_inverse(frame) for part, frame in zip(self.parts, frames, strict=True))
+
+    def forward(self, matrix_coordinates: Tensor, *frame_coordinates: Tensor) -> Tensor:
+        dtype = computing_dtype(matrix_coordinates.dtype)
+        with full_precision(matrix_coordinates.device.type):
+            matrix = self.matrix(matrix_coordinates.to(dtype))
+            frames = self._no_frames(matrix)
+            if self.frames is not None:
+                frames = self.frames(frame_coordinates[0].to(dtype))
+            kernel = block_orthogonal_kernel(matrix, frames, self.taps)
+        kernel = from_polyphase(kernel.reshape(self.shape[0], -1, *self.taps), self.stride)
+        return functional.pad(kernel, self._margins()).to(matrix_coordinates.dtype)
+
+    def right_inverse(self, weight: Tensor) -> Tensor | tuple[Tensor, ...]:
+        """The coordinates of the starting kernel, when torch first asks; after that, of a given "delta" kernel."""
+        if self._start is not None:
+            coordinates, self._start = self._start, None
+            return coordinates[0] if self.frames is None else coordinates
+        if self.frames is not None:
+            raise ValueError(
+                "a block-orthogonal kernel cannot be assigned, its factors are not known from it: "
+                "load a state_dict, or use kind='delta'"
+            )
+        if tuple(weight.shape) != self.shape:
+            raise ValueError(f"this convolution holds kernels of shape {self.shape}, got {tuple(weight.shape)}")
+        inner = functional.pad(weight, [-margin for margin in self._margins()])
+        if not torch.equal(functional.pad(inner, self._margins()), weight):
+            raise ValueError(
+                "this convolution holds a matrix at the middle tap, and the kernel given has other taps too"
+            )
+        return self.matrix.right_inverse(polyphase(inner, self.stride).reshape(self.matrix.layout.shape))
+
+    def extra_repr(self) -> str:
+        return f"kind={self.kind!r}, stride={self.stride}, taps={self.taps}"
+
+    def _margins(self) -> list[int]:
+        """Zeros around the taps in use, as `pad` takes them: the last axis first."""
+        margins: list[int] = []
+        for length, taps, step in zip(self.shape[:1:-1], self.taps[::-1], self.stride[::-1], strict=True):
+            missing = length - taps * step
+            margins += [missing // 2, missing - missing // 2]
+        return margins
+
+    @staticmethod
+    def _no_frames(matrix: Tensor) -> Tensor:
+        return matrix.new_empty(*matrix.shape[:-2], 0, max(matrix.shape[-2:]), 0)
+
 
 Convolution = TypeVar("Convolution", nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -27,24 +107,32 @@ def orthogonal_convolution(
     start: Literal["haar"] | None = None,
     generator: torch.Generator | None = None,
 ) -> Convolution:
-    r"""Make a convolution an isometry of images for good: $\|K * x\| = \|x\|$, if it has as many outputs as inputs.
+    r"""Keep a convolution an isometry of images, $\|K * x\| = \|x\|$, if it has as many outputs as inputs.
 
-    With fewer outputs it is the adjoint of an isometry ($KK^\top = I$, it never enlarges a norm), with more an isometry
-    into more dimensions ($K^\top K = I$). A stride counts: it makes $s^d$ inputs of one, the phases of the image.
-
-    `kind`: "block" spreads the kernel over all its taps, as a product of an orthogonal matrix and of factors
-    $P + (I-P)\,z$ with projectors $P$ of half the channels, along every axis in turn (Li et al., 2019); with a stride
-    $s$, over the middle $s\lfloor k/s\rfloor$ of each axis. "delta" is one orthogonal matrix at the middle tap (with a
-    stride, the middle $s^d$). `map` makes the matrices, see `orthogonal`.
+    With fewer outputs it is the adjoint of an isometry ($KK^\top = I$, no norm increases), with more an isometry into
+    more dimensions ($K^\top K = I$). A stride $s$ counts: it makes $s^d$ inputs of one, the phases of the image.
 
     Exact for `padding_mode="circular"` with the padding that keeps the image's size, also with dilation (not together
-    with a stride) and for even kernels. With zero padding no norm is enlarged, but what the kernel moves across the
+    with a stride) and for even kernels. With zero padding no norm increases, but what the kernel moves across the
     border is lost: it is not exactly an isometry. Other paddings repeat pixels, so that norms grow, and are refused. A
-    bias is left as it is.
+    bias is left as it is. The weight is replaced by new parameters: create the optimizer afterwards.
 
-    The weight is replaced by new parameters, with a warning unless `start="haar"`; make the optimizer afterwards.
-    Matrices and projectors are drawn uniformly from `generator`. A "delta" kernel takes any other one by assignment; a
-    "block" kernel takes none, only a `state_dict`.
+    Args:
+        conv: The convolution; it is modified.
+        kind: "block" spreads the kernel over all its taps, as a product of an orthogonal matrix and of factors
+            $P + (I-P)\,z$ with projectors $P$ of half the channels, along every axis in turn (Li et al., 2019); with a
+            stride $s$, over the middle $s\lfloor k/s\rfloor$ of each axis. "delta" is one orthogonal matrix at the
+            middle tap (with a stride, the middle $s^d$). Any other "delta" kernel may be assigned later; a "block"
+            kernel can only be loaded from a `state_dict`.
+        map: What makes the matrices: see `orthogonal`.
+        start: "haar" draws matrices and projectors uniformly at random; None does the same with a warning.
+        generator: Source of random numbers.
+
+    Returns:
+        The convolution.
+
+    Raises:
+        TypeError, ValueError: For arguments or convolutions that do not fit, with a remedy.
     """
     check_module(conv, generator)
     _check(conv, kind, map, start)
@@ -72,7 +160,7 @@ def _kernel(conv: nn.Conv1d | nn.Conv2d | nn.Conv3d, kind: Kind, map: str) -> Or
         )
     whole = tuple(length // step for length, step in zip(conv.kernel_size, conv.stride, strict=True))
     taps = whole if kind == "block" else (1,) * len(whole)
-    # One group is one matrix, not a batch of one: single products are faster.
+    # One group is one matrix, not a batch of one.
     batch = () if conv.groups == 1 else (conv.groups,)
     factors, channels = len(block_schedule(taps)), max(out, fan_in)
     matrix = _frames(conv.weight, (*batch, out, fan_in), map, "matrix")

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from orthoscope.layers.arguments import check_module, owned_tensor
-from orthoscope.layers.checkpoints import translate_when_loading
-from orthoscope.layers.pickling import make_picklable
+from orthoscope.layers.registration import make_picklable, translate_when_loading
 
 Module = TypeVar("Module", bound=nn.Module)
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from orthoscope.layers.rounding import computing_dtype
+from orthoscope.layers.parametrization import computing_dtype
+from orthoscope.layers.penalties import deviation_along, spectral_direction
 from orthoscope.layers.selection import Include, WeightLayer, selected_layers
-from orthoscope.layers.srip import deviation_along, spectral_direction
 from orthoscope.linalg import group_matrices
 from orthoscope.linalg.convolution import convolution_deviation
 from orthoscope.linalg.precision import full_precision

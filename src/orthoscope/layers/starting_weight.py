@@ -1,10 +1,9 @@
-"""The weight with which an orthogonal layer begins: kept, replaced by the nearest one, or drawn at random."""
+"""The initial weight of an orthogonal layer: the given one, the nearest orthonormal one, or a random one."""
 
 import torch
 from torch import Tensor
 
-from orthoscope.layers.parametrization import OrthogonalParametrization
-from orthoscope.layers.rounding import rounding_tolerance
+from orthoscope.layers.parametrization import OrthogonalParametrization, rounding_tolerance
 from orthoscope.linalg import haar, orthonormality_error, polar_factor
 
 STARTS = ("nearest", "haar", "keep")
@@ -18,16 +17,16 @@ def starting_weight(
     determinant: int | None,
     generator: torch.Generator | None,
 ) -> tuple[Tensor, str | None]:
-    """A weight that the parametrization holds, in its precision or better: the given one if possible, else by `start`.
+    """A weight that the parametrization can represent: the given one if possible, else as `start` says.
 
     A weight is kept if it is orthonormal up to `rounding_tolerance` and, for a partial family, a member of it;
-    `start="haar"` keeps none. With `start=None` a remark comes with a weight that is not the given one.
+    `start="haar"` keeps none. Returned with a remark if `start` is None and the weight is not the given one.
     """
     if start == "haar":
         return _on_component(_random_weight(parametrization, weight, generator), determinant, parametrization), None
     obstacle = _obstacle(parametrization, weight)
     if obstacle is None:
-        # A weight in half precision is orthonormal only up to that; the nearest one is what it stands for.
+        # A weight in half precision is orthonormal only up to its rounding, which is removed.
         kept = weight if weight.dtype == parametrization.dtype else parametrization.nearest(_double(weight))
         turned = _on_component(kept, determinant, parametrization)
         if torch.equal(turned, kept):

@@ -1,14 +1,12 @@
 """What to change: prescriptions from a diagnosis, tried on copies, measured again, confirmed by a short training."""
 
-from orthoscope.prescriptions.branches import scale_branches_
 from orthoscope.prescriptions.comparison import Comparison, compare
 from orthoscope.prescriptions.confirmation import Confirmation, confirm
-from orthoscope.prescriptions.fixed import Fix, Outcome
-from orthoscope.prescriptions.fixing import fix
-from orthoscope.prescriptions.normalisation import insert_norms_
+from orthoscope.prescriptions.edits import insert_norms_, scale_branches_
+from orthoscope.prescriptions.gains import Shaping, choose_gains, measured_rates, predicted_rates, simulated_rates
 from orthoscope.prescriptions.plan import Plan, prescribe
 from orthoscope.prescriptions.prescription import Effect, Prescription
-from orthoscope.prescriptions.softening import soften_activations_
+from orthoscope.prescriptions.trials import Fix, Outcome, fix
 
 __all__ = [
     "Comparison",
@@ -18,11 +16,15 @@ __all__ = [
     "Outcome",
     "Plan",
     "Prescription",
+    "Shaping",
+    "choose_gains",
     "compare",
     "confirm",
     "fix",
     "insert_norms_",
+    "measured_rates",
+    "predicted_rates",
     "prescribe",
     "scale_branches_",
-    "soften_activations_",
+    "simulated_rates",
 ]

@@ -1,16 +1,104 @@
-"""A network before and after a change, number by number."""
+"""The two axes of the trainability plane, and the rule by which a change is kept.
 
+A network before and after a change, number by number.
+
+Comparisons of diagnoses that were saved, network by network.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.diagnosis.document import environment, finite
+from orthoscope.diagnosis.saved import saved_diagnosis, saved_documents
 from orthoscope.diagnosis.viewed import Viewed
-from orthoscope.findings import Finding, State, Verdict
-from orthoscope.prescriptions.axes import axes, kept
+from orthoscope.findings import Finding, State, Symptom, Verdict
+from orthoscope.prescriptions.prescription import Effect
 from orthoscope.probe import Layer
 from orthoscope.report import comparison_markdown
+
+# Outputs that overflow are lost on the way forward, whatever becomes of gradients.
+_FORWARD_CHECKS = ("finite outputs",)
+COMFORT = math.log(10)  # e-folds of gradient growth from which on a healthy verdict is not taken for granted
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One direction of the signal: how bad the findings are, and the number that should be small."""
+
+    severity: Verdict
+    number: float  # infinite if it could not be measured
+
+    def improves_on(self, before: "Axis") -> bool:
+        """A milder verdict, or the same with a smaller number."""
+        return (self.severity.rank, self.number) < (before.severity.rank, before.number)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Forward: what becomes of samples, by the gap. Backward: what becomes of gradients, by their growth in e-folds."""
+
+    forward: Axis
+    backward: Axis
+    verdict: Verdict
+
+    @property
+    def comfortable(self) -> bool:
+        """Healthy, and gradients even enough that a small change does not undo it."""
+        return self.verdict is Verdict.HEALTHY and self.backward.number < COMFORT
+
+    @property
+    def badness(self) -> tuple[float, ...]:
+        """Smaller is better; the verdict counts first."""
+        severities = self.forward.severity.rank + self.backward.severity.rank
+        return float(self.verdict.rank), float(severities), self.forward.number + self.backward.number / COMFORT
+
+
+def axes(diagnosis: Diagnosis) -> Axes:
+    """Where a diagnosis puts the network."""
+    growth = math.nan if diagnosis.gradients is None else abs(diagnosis.gradients.growth)
+    return Axes(
+        Axis(_severity(diagnosis, forward=True), _or_infinite(diagnosis.gap)),
+        Axis(_severity(diagnosis, forward=False), _or_infinite(growth)),
+        diagnosis.verdict,
+    )
+
+
+def effect(diagnosis: Diagnosis) -> Effect:
+    """Where it was measured to be."""
+    return Effect(diagnosis.gap, diagnosis.slope)
+
+
+def kept(before: Axes, after: Axes) -> bool:
+    """The rule: the verdict is no worse, what was sick or at risk improves, and what was healthy stays healthy.
+
+    If both axes were sick, both must improve. An axis improves by a milder finding, or by the same with a smaller
+    number: the gap forward, the growth of gradients backward.
+    """
+    if after.verdict.rank > before.verdict.rank:
+        return False
+    return all(
+        new.severity is Verdict.HEALTHY if old.severity is Verdict.HEALTHY else new.improves_on(old)
+        for old, new in ((before.forward, after.forward), (before.backward, after.backward))
+    )
+
+
+def _severity(diagnosis: Diagnosis, forward: bool) -> Verdict:
+    found = [
+        finding.severity
+        for finding in diagnosis.findings
+        if finding.state is State.FOUND and finding.symptom is not Symptom.DEGENERATE_INPUT
+        if (finding.symptom is Symptom.COLLAPSE or finding.check in _FORWARD_CHECKS) is forward
+    ]
+    return max(found, key=lambda verdict: verdict.rank, default=Verdict.HEALTHY)
+
+
+def _or_infinite(value: float) -> float:
+    return value if math.isfinite(value) else math.inf
+
 
 SCHEMA = "orthoscope.comparison/1"
 _PROFILE = ("gap", "effective_rank", "overlap", "rms", "gradient_norm")
@@ -127,3 +215,23 @@ def _row(named: Layer, old: Layer | None, new: Layer | None) -> dict[str, Any]:
 
 def _profile(layer: Layer | None) -> Mapping[str, float | None] | None:
     return None if layer is None else {name: finite(getattr(layer, name)) for name in _PROFILE}
+
+
+def compared_files(before: Path, after: Path) -> list[dict[str, Any]]:
+    """Documents of the comparisons: of the one network in each file, or of those whose names are in both."""
+    old, new = saved_documents(before), saved_documents(after)
+    if len(old) == len(new) == 1:
+        return [compared_documents(old[0], new[0])]
+    named = {document["name"]: document for document in old}
+    if len(named) < len(old) or len({document["name"] for document in new}) < len(new):
+        raise ValueError("networks are told apart by their names, and one is there twice: compare them file by file")
+    pairs = [(named[document["name"]], document) for document in new if document["name"] in named]
+    if not pairs:
+        raise ValueError(f"{str(before)!r} and {str(after)!r} have no network of the same name: save them one by one")
+    return [compared_documents(*pair) for pair in pairs]
+
+
+def compared_documents(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """As `compare` of the two diagnoses, with both documents in it as they were saved."""
+    comparison = compare(saved_diagnosis(before), saved_diagnosis(after))
+    return {**comparison.document(), "before": before, "after": after}

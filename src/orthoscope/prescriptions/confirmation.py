@@ -12,13 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from orthoscope.diagnosis import Diagnosis, diagnose
+from orthoscope.diagnosis.calibration import trained
 from orthoscope.diagnosis.document import environment, finite
-from orthoscope.diagnosis.outcome import trained
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Verdict
-from orthoscope.prescriptions.references import constant_loss, shallow_network
-from orthoscope.prescriptions.tasks import fitting_task
-from orthoscope.probe.names import unwrapped
+from orthoscope.prescriptions.tasks import constant_loss, fitting_task, shallow_network
+from orthoscope.probe.modules import unwrapped
 from orthoscope.training import History, Loss, minibatches, train
 
 SCHEMA = "orthoscope.confirmation/1"
@@ -143,7 +142,7 @@ def confirm(
     Without it, embedded digits or text are made to fit `batch`, what the model is called with. `loss(output, target)`
     is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "adam",
     or "sgd" with momentum 0.9. It trains if it learns half of what a shallow network learns from the same batches
-    (`orthoscope.diagnosis.outcome.trained`). `diagnosis` is the verdict that is put to the test; without it, one is
+    (`orthoscope.diagnosis.calibration.trained`). `diagnosis` is the verdict that is put to the test; without it, one is
     made on the first batch. `progress` is called with the share of the trainings that is done, and with what is
     trained. The model is left as it is.
     """

@@ -7,12 +7,11 @@ from typing import Any, overload
 from torch import nn
 
 from orthoscope.diagnosis import Diagnosis
-from orthoscope.diagnosis.as_drawn import doubt_that_drawn
+from orthoscope.diagnosis.inspection import doubt_that_drawn
 from orthoscope.findings import Verdict
-from orthoscope.prescriptions.advice import advice_for
 from orthoscope.prescriptions.prescription import Prescription
-from orthoscope.prescriptions.remedies import REMEDIES
-from orthoscope.probe.names import unwrapped
+from orthoscope.prescriptions.remedies import REMEDIES, advice_for
+from orthoscope.probe.modules import unwrapped
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Plan(Sequence[Prescription]):
         All or nothing: if no step helps, a ValueError says so and the model is as it was. So it is if its weights,
         as they are now, may be trained (`doubt`) and `prescribe` was not told otherwise.
         """
-        from orthoscope.prescriptions.fixing import fix_by_plan
+        from orthoscope.prescriptions.trials import fix_by_plan
 
         if self.applicable and (doubt := self.doubt(model)):
             raise ValueError(
@@ -68,12 +67,12 @@ class Plan(Sequence[Prescription]):
         return "" if self.allowed else doubt_that_drawn(unwrapped(model))
 
 
-def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialise: bool = False) -> Plan:
+def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialize: bool = False) -> Plan:
     """What to change, in the order in which it is worth trying, each with what theory expects of it.
 
     Weights that are trained are left alone: with `trained`, or where the network shows signs of it (see
-    `orthoscope.diagnosis.anatomy.signs_of_training`; `trained=False` says they are none), only advice is given,
-    unless `reinitialise` asks for new weights. `Plan.apply_` wants more than no signs: see there.
+    `orthoscope.diagnosis.inspection.signs_of_training`; `trained=False` says they are none), only advice is given,
+    unless `reinitialize` asks for new weights. `Plan.apply_` wants more than no signs: see there.
     """
     if not isinstance(diagnosis, Diagnosis):
         raise ValueError(
@@ -82,8 +81,8 @@ def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialise
     if diagnosis.verdict is Verdict.HEALTHY:
         return Plan(diagnosis, ())
     signs = diagnosis.anatomy.trained if trained is None else "you say that it is trained" if trained else ""
-    if signs and not reinitialise:
-        refusal = f"the weights are left alone, for {signs}: reinitialise=True allows new ones"
+    if signs and not reinitialize:
+        refusal = f"the weights are left alone, for {signs}: reinitialize=True allows new ones"
         return Plan(diagnosis, advice_for(diagnosis), refusal)
     found = [step for remedy in REMEDIES if (step := remedy(diagnosis)) is not None]
-    return Plan(diagnosis, (*found, *advice_for(diagnosis)), allowed=trained is False or reinitialise)
+    return Plan(diagnosis, (*found, *advice_for(diagnosis)), allowed=trained is False or reinitialize)

@@ -1,14 +1,23 @@
-"""What is prescribed: a change that runs, the same change as code, why, what it should do and what it did."""
+"""What is prescribed: a change that runs, the same change as code, why, what it should do and what it did.
+
+What theory expects of a change, where it covers the network.
+
+The code that makes a change again on the user's own network.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
 from torch import nn
 
+from orthoscope.diagnosis import Diagnosis
+from orthoscope.diagnosis.checks import fitted_slope
 from orthoscope.diagnosis.document import finite
+from orthoscope.diagnosis.expectations import Expectation, expected_numbers
 from orthoscope.findings import Verdict
 
 
@@ -104,3 +113,47 @@ class Prescription:
             "verdict": None if self.verdict is None else str(self.verdict),
             "outcome": self.outcome,
         }
+
+
+def foreseen(diagnosis: Diagnosis, **changed: Any) -> Callable[[], Effect]:
+    """The effect of other arguments, worked out once, when it is first asked for."""
+    return cache(lambda: predicted_effect(diagnosis, **changed))
+
+
+def predicted_effect(diagnosis: Diagnosis, **changed: Any) -> Effect:
+    """Gap after the last hidden layer and slope of the log-gradient, were the network made with other arguments."""
+    expected = diagnosis.expected
+    if expected.refusal:
+        return Effect(reason=f"not predicted: {expected.refusal}")
+    other = Expectation("", {**expected.arguments, **changed}, expected.inputs, expected.output_gradient)
+    if other.reason:
+        return Effect(reason=f"not predicted: {other.reason}")
+    depth, width = expected.arguments["depth"], expected.arguments["width"]
+    numbers = expected_numbers(other.signals[f"layers.{depth - 1}"], diagnosis.layers[0].samples, width)
+    slope = fitted_slope(list(other.log_gradients.values())) if other.log_gradients else math.nan
+    return Effect(numbers.gap, slope)
+
+
+_BUILD = "model = ...  # your network, built as before"
+_BATCH = "batch = ...  # what it is called with"
+
+
+def snippet(steps: Sequence[Prescription], build: str = _BUILD, batch: str = _BATCH, weights: str | None = None) -> str:
+    """Imports, the network, every step in order, and the fixed weights if they were written; "" if there is no step.
+
+    Weights are loaded after the changes: these decide which modules there are.
+    """
+    if not steps:
+        return ""
+    changes = [change for step in steps for change in step.changes]
+    lines = ["import torch"] if "torch." in build or any(change.seed is not None for change in changes) else []
+    lines += ["import orthoscope", *(["from safetensors.torch import load_model"] if weights else []), "", build]
+    if any(change.batch for change in changes):
+        lines.append(batch)
+    lines.append("")
+    for step in steps:
+        lines.append(f"# {step.name}: {' '.join(step.why.split())}")  # a module may print over several lines
+        lines += [change.code for change in step.changes]
+    if weights is not None:
+        lines.append(f"load_model(model, {weights!r})  # the very numbers that were measured")
+    return "\n".join(lines) + "\n"

@@ -1,7 +1,8 @@
-"""The remedies, one function each: from a diagnosis to a prescription, or to none where it has no place.
+"""The remedies, one function each: from a diagnosis to a prescription, or to None where it does not apply.
 
 A new remedy is a function here and its name in `REMEDIES`, in the order in which they are tried: weights before
-architecture, because numbers are easier to change than code.
+architecture, because numbers are easier to change than code. `advice_for` adds what only the owner of the training loop
+or of the code can do.
 """
 
 from collections import Counter
@@ -9,18 +10,20 @@ from collections.abc import Callable
 
 from torch import nn
 
+from orthoscope.activations import blend_activations_, toward_identity
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.findings import Symptom
-from orthoscope.init import initialise_, iterative_, lsuv_
-from orthoscope.prescriptions.branches import scale_branches_
-from orthoscope.prescriptions.gains import critical_gain, rounded
-from orthoscope.prescriptions.normalisation import insert_norms_
-from orthoscope.prescriptions.predicted import foreseen
-from orthoscope.prescriptions.prescription import Change, Prescription
-from orthoscope.prescriptions.softening import kernel_of, soften_activations_, softened, strength_for
+from orthoscope.init import initialize_, iterative_, lsuv_
+from orthoscope.prescriptions.blending import blending_strength, critical_gain, kernel_of, rounded
+from orthoscope.prescriptions.edits import insert_norms_, scale_branches_
+from orthoscope.prescriptions.prescription import Change, Prescription, foreseen
 
 SEED = 0
 _HERE = "orthoscope.prescriptions"
+_DEEP = 20  # weight layers
+_PARAMETRIZE = """for module in list(model.modules()):
+    if isinstance(module, torch.nn.Linear) and module.in_features == module.out_features:
+        orthoscope.layers.orthogonal(module)"""
 
 
 def orthogonal_weights(diagnosis: Diagnosis) -> Prescription | None:
@@ -33,7 +36,7 @@ def orthogonal_weights(diagnosis: Diagnosis) -> Prescription | None:
     return Prescription(
         "orthogonal weights",
         f"every layer then keeps lengths and angles but for its activation; {gain:g} is the critical gain {of}",
-        (_initialise(_orthogonal_scheme(diagnosis), gain),),
+        (_initialize(_orthogonal_scheme(diagnosis), gain),),
         foresee=foreseen(diagnosis, init="orthogonal", weight_gain=gain, bias_std=0.0),
     )
 
@@ -45,7 +48,7 @@ def xavier_weights(diagnosis: Diagnosis) -> Prescription | None:
     return Prescription(
         "Xavier weights",
         "weights of variance 2/(fan in + fan out) keep signals and gradients of about one size",
-        (_initialise("xavier", 1.0),),
+        (_initialize("xavier", 1.0),),
         foresee=foreseen(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0),
     )
 
@@ -107,26 +110,26 @@ def iterative_orthogonalisation(diagnosis: Diagnosis) -> Prescription | None:
     )
 
 
-def milder_activations(diagnosis: Diagnosis) -> Prescription | None:
-    """Activations as close to the identity as the depth asks for, and orthogonal weights at their gain."""
+def blended_activations(diagnosis: Diagnosis) -> Prescription | None:
+    """Activations blended toward the identity as far as the depth needs, and orthogonal weights at their gain."""
     anatomy = diagnosis.anatomy
     main = _main_activation(diagnosis)
     if main is None or not anatomy.weights:
         return None
     depth = _activation_calls(diagnosis)
-    strengths = {text: strength_for(module, depth) for text, module in anatomy.kinds.items()}
-    milder = softened(main, strengths[repr(main)])
-    gain = rounded(1 / kernel_of(milder).scale)
+    strengths = {text: blending_strength(module, depth) for text, module in anatomy.kinds.items()}
+    blended = toward_identity(main, strengths[repr(main)])
+    gain = rounded(1 / kernel_of(blended).scale)
     return Prescription(
-        "milder activations, orthogonal weights",
-        f"an activation bends every layer a little, {depth} of them too much: closer to the identity by as much as the "
-        f"depth asks for ({milder!r})".replace("\n", " "),
+        "activations blended toward the identity, orthogonal weights",
+        f"every activation raises the cosine of two samples or the gradient a little, and there are {depth}: each is "
+        f"blended so far that the total stays small ({blended!r})".replace("\n", " "),
         (
-            Change(soften_activations_, f"{_HERE}.soften_activations_", (strengths,)),
-            _initialise(_orthogonal_scheme(diagnosis), gain),
+            Change(blend_activations_, "orthoscope.activations.blend_activations_", (strengths,)),
+            _initialize(_orthogonal_scheme(diagnosis), gain),
         ),
         architecture=True,
-        foresee=foreseen(diagnosis, activation=milder, gain=1.0, init="orthogonal", weight_gain=gain, bias_std=0.0),
+        foresee=foreseen(diagnosis, activation=blended, gain=1.0, init="orthogonal", weight_gain=gain, bias_std=0.0),
     )
 
 
@@ -151,13 +154,13 @@ REMEDIES: tuple[Remedy, ...] = (
     weaker_branches_anew,
     unit_variance,
     iterative_orthogonalisation,
-    milder_activations,
+    blended_activations,
     normalised_inputs,
 )
 
 
-def _initialise(scheme: str, gain: float) -> Change:
-    return Change(initialise_, "orthoscope.init.initialise_", (scheme, gain), seed=SEED)
+def _initialize(scheme: str, gain: float) -> Change:
+    return Change(initialize_, "orthoscope.init.initialize_", (scheme, gain), seed=SEED)
 
 
 def _orthogonal_scheme(diagnosis: Diagnosis) -> str:
@@ -188,3 +191,41 @@ def _samples_needed(diagnosis: Diagnosis) -> int:
 
 def _scale(diagnosis: Diagnosis) -> float:
     return float(diagnosis.expected.arguments.get("residual_scale", 1.0))
+
+
+def advice_for(diagnosis: Diagnosis) -> tuple[Prescription, ...]:
+    """Learning rate, clipping, orthogonal weights during training, and skip connections, where each may help."""
+    depth = max(1, sum(layer.depth is not None for layer in diagnosis.layers))
+    found = [
+        Prescription(
+            "smaller learning rate",
+            f"{depth} weight layers move at once, and what they do to the output adds up: divide a rate that suits a "
+            "shallow network by their number, and warm up",
+            advice=f"optimizer = torch.optim.SGD(model.parameters(), lr=0.1 / {depth}, momentum=0.9)",
+        )
+    ]
+    if Symptom.EXPLODE in diagnosis.symptoms:
+        found.append(
+            Prescription(
+                "clipped gradients",
+                "gradients explode in some layers: clipping each by the size of its weight keeps the others moving",
+                advice="orthoscope.optim.clip_adaptively_(model)  # after backward, before the step",
+            )
+        )
+    if not diagnosis.anatomy.residual_blocks and depth >= _DEEP:
+        found.append(
+            Prescription(
+                "skip connections",
+                "a network that adds a little to its input in every layer loses neither samples nor gradients",
+                advice="h = h + block(h) / depth**0.5  # in forward, for blocks that keep the shape",
+            )
+        )
+    if diagnosis.anatomy.weights:
+        found.append(
+            Prescription(
+                "orthogonal weights while training",
+                "square layers stay orthogonal at every step, not only at the first",
+                advice=_PARAMETRIZE,
+            )
+        )
+    return tuple(found)

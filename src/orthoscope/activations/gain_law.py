@@ -1,9 +1,9 @@
-r"""How fast gradients explode as a function of the gain, and the gains by layer for which the sum stays bounded.
+r"""The explosion rate of gradients as a function of the activation's gain, and gains by layer that bound the total.
 
-With one gain $\alpha$ in all layers, the log-gradient grows by $R(\alpha) \approx R_0 + c_1\alpha^{c_2}$ a layer toward
-the input; $R_0$ is that of the linear network, 0 for orthogonal weights behind batch norm. With gains
-$\alpha_\ell = \ell^{-k}$ what the activation adds is $\sum_\ell c_1 \ell^{-k c_2}$, bounded at any depth if $k c_2 > 1$
-(Joudaki, 2024, section C.5).
+With one gain $\alpha$ in all layers, the log-gradient grows by $R(\alpha) \approx R_0 + c_1\alpha^{c_2}$ per layer
+toward the input; $R_0$ is the rate of the linear network, 0 for orthogonal weights with batch norm. With gains
+$\alpha_\ell = \ell^{-k}$ the activations contribute $\sum_\ell c_1 \ell^{-k c_2}$, bounded at any depth if $k c_2 > 1$
+(Joudaki, 2024, section C.5). `orthoscope.prescriptions` measures, simulates or predicts the rates of a network.
 """
 
 import math
@@ -15,14 +15,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# Where the law is fitted: below, rates are lost in the noise of finite width; above 1 nobody shapes.
+# Where the law is fitted: below, rates are lost in the noise of finite width; above 1 activations bend more.
 GAINS = (0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
-_LEAST_GAINS = 3  # two numbers are fitted, and their error
+_MIN_GAINS = 3  # two parameters and the error of one
 
 
 @dataclass(frozen=True)
 class GainLaw:
-    r"""$R(\alpha) = R_0 + c_1\alpha^{c_2}$: growth of the log-gradient a layer toward the input, at gain $\alpha$."""
+    r"""$R(\alpha) = R_0 + c_1\alpha^{c_2}$: growth of the log-gradient per layer toward the input, at gain $\alpha$."""
 
     linear_rate: float  # R₀
     scale: float  # c₁
@@ -40,12 +40,16 @@ class GainLaw:
 
     @property
     def power_interval(self) -> tuple[float, float]:
-        """Where the power is, 95 times of 100, by Student's t."""
+        """95 % confidence interval of the power, by Student's t."""
         margin = float(scipy.special.stdtrit(self.freedom, 0.975)) * self.power_error
         return self.power - margin, self.power + margin
 
     def exponent(self, margin: int | float = 0.2) -> float:
-        r"""$k = (1 + \text{margin})/c$ with $c$ the lower end of `power_interval`, so that $k c_2 > 1$ all the same."""
+        r"""The exponent $k$ of `gain_schedule`: $(1 + \text{margin})/c$, with $c$ the lower end of `power_interval`.
+
+        Raises:
+            ValueError: If the margin is not positive, or the interval of the power reaches 0.
+        """
         lowest = self.power_interval[0]
         if margin <= 0:
             raise ValueError(f"margin is {margin}, but the sum is bounded only with a positive one")
@@ -62,18 +66,26 @@ def fit_gain_law(
 ) -> GainLaw:
     r"""$c_1$ and $c_2$ by least squares of $\log(R - R_0)$ over $\log\alpha$, with the error of $c_2$.
 
-    `rates` of several networks are averaged first. The error is the larger one of two: of the scatter around the line,
-    which is there without noise, since the law is no exact power; and of the fits of single networks. Gains
-    whose rate is not above $R_0$ are left out; fewer than three others are refused.
+    Args:
+        gains: Positive gains, at least three of which have a rate above $R_0$; the others are left out.
+        rates: Growth of the log-gradient per layer at each gain; several networks (rows) are averaged before the fit.
+        linear_rate: $R_0$.
+
+    Returns:
+        The law. The error of $c_2$ is the larger of two: from the scatter around the line, which exists without noise
+        because the law is not an exact power, and from the spread of the fits of single networks.
+
+    Raises:
+        ValueError: If fewer than three gains have a rate above $R_0$.
     """
     table = torch.atleast_2d(rates).double().cpu() - linear_rate
     if table.shape[1] != len(gains) or min(gains, default=0) <= 0:
         raise ValueError(f"{len(gains)} positive gains need as many rates, got {table.shape[1]} at gains {list(gains)}")
     kept = (table.mean(0) > 0) & table.isfinite().all(0)
-    if int(kept.sum()) < _LEAST_GAINS:
+    if int(kept.sum()) < _MIN_GAINS:
         raise ValueError(
             f"gradients explode faster than in the linear network at {int(kept.sum())} of {len(gains)} gains: "
-            f"a power law needs {_LEAST_GAINS}, and without an explosion there is nothing to shape"
+            f"a power law needs {_MIN_GAINS}, and without exploding gradients there is nothing to shape"
         )
     across = torch.tensor(gains, dtype=torch.float64)[kept].log()
     heights = table[:, kept]
@@ -88,10 +100,10 @@ def fit_gain_law(
 
 
 def _line(across: Tensor, up: Tensor) -> tuple[float, Tensor, float]:
-    """Intercept, slope and the textbook error of the slope."""
-    centred = across - across.mean()
-    spread = centred.square().sum()
-    slope = (centred * up).sum() / spread
+    """Intercept, slope and standard error of the slope of a least-squares line."""
+    centered = across - across.mean()
+    spread = centered.square().sum()
+    slope = (centered * up).sum() / spread
     intercept = float(up.mean() - slope * across.mean())
     residuals = up - intercept - slope * across
     error = (residuals.square().sum() / (len(across) - 2) / spread).sqrt()

@@ -1,19 +1,80 @@
-"""Prescriptions tried on copies, measured again, and the best of them kept."""
+"""The result of a fix: a network, what it was, what was done to it, and the code that does it again.
+
+Prescriptions tried on copies, measured again, and the best of them kept.
+"""
 
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from torch import nn
 
 from orthoscope.diagnosis import Diagnosis, diagnose
+from orthoscope.diagnosis.document import environment
+from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import State, Symptom, Verdict
-from orthoscope.prescriptions.axes import Axes, axes, effect, kept
-from orthoscope.prescriptions.fixed import Fix, Outcome
+from orthoscope.prescriptions.comparison import Axes, Comparison, axes, compare, effect, kept
+from orthoscope.prescriptions.confirmation import Confirmation
 from orthoscope.prescriptions.plan import Plan, prescribe
-from orthoscope.prescriptions.prescription import Prescription
-from orthoscope.probe.names import unwrapped
+from orthoscope.prescriptions.prescription import Prescription, snippet
+from orthoscope.probe.modules import unwrapped
+
+SCHEMA = "orthoscope.fix/1"
+
+
+class Outcome(StrEnum):
+    """How a fix ended."""
+
+    FIXED = "fixed"  # healthy now
+    IMPROVED = "improved"  # better by the rule, but not healthy
+    HEALTHY = "healthy before"
+    TRAINED = "trained weights left alone"
+    NOTHING_HELPED = "nothing helped"
+
+
+@dataclass(frozen=True, repr=False)
+class Fix(Viewed):
+    """`model` is a copy with `steps` applied in order; `plan` is all that was thought of and what became of it."""
+
+    model: nn.Module
+    before: Diagnosis
+    after: Diagnosis
+    steps: tuple[Prescription, ...]
+    plan: tuple[Prescription, ...]
+    outcome: Outcome
+    sentence: str
+    confirmations: tuple[Confirmation, Confirmation] | None = None  # of the network before and after
+    code: str = ""  # where more is known of how the network is built
+
+    @property
+    def snippet(self) -> str:
+        """Code to paste: it makes the same changes, to the last bit, on a network built in the same way."""
+        return self.code or snippet(self.steps)
+
+    @property
+    def comparison(self) -> Comparison:
+        return compare(self.before, self.after)
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain data, in the versioned schema; weights are not part of it."""
+        return {
+            "schema": SCHEMA,
+            "name": self.before.name,
+            "outcome": str(self.outcome),
+            "sentence": self.sentence,
+            "verdict": {"before": str(self.before.verdict), "after": str(self.after.verdict)},
+            "steps": [step.document() for step in self.steps],
+            "plan": [step.document() for step in self.plan],
+            "snippet": self.snippet,
+            "comparison": self.comparison.document(),
+            "confirmation": None
+            if self.confirmations is None
+            else {when: one.document() for when, one in zip(("before", "after"), self.confirmations, strict=True)},
+            "environment": environment(),
+        }
+
 
 Progress = Callable[[float, str], None]  # the share that is done, and what is going on
 FEWEST_SAMPLES = 8
@@ -44,7 +105,7 @@ def fix(
     *,
     steps: int = MOST_STEPS,
     trained: bool | None = None,
-    reinitialise: bool = False,
+    reinitialize: bool = False,
     max_samples: int = 64,
     seed: int = 0,
     name: str | None = None,
@@ -58,7 +119,7 @@ def fix(
     were sick, both improve. `.model` of the result is the fixed copy, `.snippet` the code that makes the changes on
     your network.
 
-    `trained` and `reinitialise` are as in `prescribe`: trained weights are left alone unless you allow new ones. Where
+    `trained` and `reinitialize` are as in `prescribe`: trained weights are left alone unless you allow new ones. Where
     they show no sign of training and are not known to be fresh either, the copy gets new ones, and `.sentence` says so.
     A batch of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused by a ValueError.
     `progress` is called with the share of the trials that is done at most, and with what is going on.
@@ -66,7 +127,7 @@ def fix(
     progress(0.0, "diagnosing")
     before = diagnose(model, batch, loss, name=name, max_samples=max_samples, seed=seed)
     _refuse_unjudgeable(before)
-    plan = prescribe(before, trained=trained, reinitialise=reinitialise)
+    plan = prescribe(before, trained=trained, reinitialize=reinitialize)
     return fix_by_plan(plan, model, batch, loss, steps=steps, max_samples=max_samples, seed=seed, progress=progress)
 
 

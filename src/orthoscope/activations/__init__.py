@@ -1,0 +1,57 @@
+"""Activations: one table by name, as modules and as functions of one number, and closer to the identity.
+
+* `table`: `ACTIVATIONS`, name -> function, kinks, module; `activation_module` makes a module of any choice.
+* `nonlinearities`: an activation as a function of one real number, for theory.
+* `modules`: `ShapedActivation`, `CenteredActivation`, `BlendedActivation`.
+* `placement`: find the activation modules of a model and replace them in place.
+* `gain_law`: the explosion rate of gradients as a function of the gain, and gains that bound the total.
+
+How strong the activations of a model should be is chosen in `orthoscope.prescriptions`.
+"""
+
+from orthoscope.activations.gain_law import GAINS, GainLaw, fit_gain_law, gain_schedule
+from orthoscope.activations.modules import (
+    BlendedActivation,
+    CenteredActivation,
+    ShapedActivation,
+    activation,
+    toward_identity,
+    value_and_slope_at_zero,
+)
+from orthoscope.activations.nonlinearities import Choice, Nonlinearity, nonlinearity
+from orthoscope.activations.placement import (
+    LeakyChange,
+    activation_modules,
+    blend_activations_,
+    linearizable_activations,
+    shape_activations_,
+    shape_leaky_,
+)
+from orthoscope.activations.table import ACTIVATIONS, Activation, Elementwise, Pointwise, activation_module
+
+__all__ = [
+    "ACTIVATIONS",
+    "GAINS",
+    "Activation",
+    "BlendedActivation",
+    "CenteredActivation",
+    "Choice",
+    "Elementwise",
+    "GainLaw",
+    "LeakyChange",
+    "Nonlinearity",
+    "Pointwise",
+    "ShapedActivation",
+    "activation",
+    "activation_module",
+    "activation_modules",
+    "blend_activations_",
+    "fit_gain_law",
+    "gain_schedule",
+    "linearizable_activations",
+    "nonlinearity",
+    "shape_activations_",
+    "shape_leaky_",
+    "toward_identity",
+    "value_and_slope_at_zero",
+]

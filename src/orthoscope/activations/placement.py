@@ -1,0 +1,244 @@
+r"""Find the activation modules of a model, and replace them in place by shaped, leaky or blended ones.
+
+Only modules can be replaced. A function called inside a `forward`, such as `F.relu`, is not visible from outside.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.utils import parametrize
+
+from orthoscope.activations.modules import BlendedActivation, CenteredActivation, ShapedActivation, toward_identity
+from orthoscope.activations.nonlinearities import require_elementwise
+
+_WRAPPERS = (ShapedActivation, CenteredActivation, BlendedActivation)
+_NEAR_ZERO = 1e-6
+
+
+def activation_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Activations with their names, in order of definition; a wrapped one counts once. No module is run.
+
+    A module that is in several places is yielded under each name.
+    """
+    known: dict[str, bool] = {}
+    yield from _walk("", model, known)
+
+
+def _walk(prefix: str, module: nn.Module, known: dict[str, bool]) -> Iterator[tuple[str, nn.Module]]:
+    for name, child in module._modules.items():  # named_children would skip the second place of a shared module
+        if child is None:
+            continue
+        if isinstance(child, _WRAPPERS) or next(child.children(), None) is None:
+            # Tested once per printed form: a deep network has few kinds of activations.
+            text = f"{type(child).__module__}.{type(child).__qualname__} {child!r}"
+            if text not in known:
+                known[text] = is_activation(child)
+            if known[text]:
+                yield f"{prefix}{name}", child
+        else:
+            yield from _walk(f"{prefix}{name}.", child, known)
+
+
+def is_activation(module: nn.Module) -> bool:
+    """True if the module has no state and computes one nonlinear function of each entry."""
+    if next(module.parameters(), None) is not None or next(module.buffers(), None) is not None:
+        return False
+    if "drop" in type(module).__name__.lower():
+        return False
+    points = torch.linspace(-3.1, 3.3, 12, dtype=torch.float64)
+    try:
+        # A copy, and `forward` instead of a call: counters and hooks of the user's module are not touched.
+        twin = copy.deepcopy(module).eval()
+        with torch.no_grad():
+            together = twin.forward(points.clone().reshape(4, 3))
+            alone = torch.cat([twin.forward(point.clone().reshape(1)) for point in points])
+    except Exception:  # a module may raise anything on inputs it was not made for
+        return False
+    if not isinstance(together, Tensor) or together.shape != (4, 3) or alone.shape != points.shape:
+        return False
+    straight = (alone[2:] - 2 * alone[1:-1] + alone[:-2]).abs().max() < 1e-9
+    return torch.allclose(together.flatten(), alone, rtol=1e-12) and not bool(straight)
+
+
+def blend_activations_(model: nn.Module, strengths: Mapping[str, float]) -> list[str]:
+    """Replace activation modules by ones blended toward the identity (`toward_identity`).
+
+    Args:
+        model: Changed in place.
+        strengths: Strength by the printed form of a module: `{"ReLU()": 0.2}` turns every `nn.ReLU()` into a leaky
+            ReLU of slope 0.8.
+
+    Returns:
+        The names of the replaced modules.
+
+    Raises:
+        ValueError: If a printed form fits no activation module; nothing is replaced then.
+    """
+    found = list(activation_modules(model))
+    unknown = [text for text in strengths if text not in {repr(module) for _, module in found}]
+    if unknown or not strengths:
+        raise ValueError(
+            f"no activation module prints as {(unknown or ['anything'])[0]!r}: there are "
+            f"{', '.join(sorted({repr(module) for _, module in found})) or 'none (they are functions in forward)'}"
+        )
+    chosen = [
+        (name, toward_identity(module, strengths[repr(module)])) for name, module in found if repr(module) in strengths
+    ]
+    for name, blended in chosen:
+        model.set_submodule(name, blended.train(model.get_submodule(name).training))
+    return [name for name, _ in chosen]
+
+
+def linearizable_activations(model: nn.Module) -> list[str]:
+    r"""Names of the modules that a small gain makes linear: elementwise, $\phi(0) = 0$, one slope at 0, not linear.
+
+    Any module without parameters is considered, known or not. ReLU and its relatives are not among them: no gain
+    changes them (see `shape_leaky_`).
+    """
+    inside = [f"{name}." for name, module in _modules(model).items() if isinstance(module, ShapedActivation)]
+    return [
+        name
+        for name, module in _modules(model).items()
+        if not name.startswith(tuple(inside)) and _is_linearizable(module)
+    ]
+
+
+def shape_activations_(model: nn.Module, gains: Mapping[str, float] | int | float) -> dict[str, float]:
+    r"""Replace activation modules by $\phi(\alpha x)/\alpha$ (`ShapedActivation`).
+
+    Args:
+        model: Changed in place.
+        gains: The gain $\alpha$ by module name, or one number for all `linearizable_activations`. A module that is
+            shaped already gets the new gain.
+
+    Returns:
+        The gain that each module had before (1 if it was not shaped): passed to this function, it restores the model.
+
+    Raises:
+        ValueError: If there is no module of a given name, or a gain is 0 or not finite; nothing is replaced then.
+    """
+    if not isinstance(gains, Mapping):
+        gains = dict.fromkeys(require_linearizable(model), float(gains))
+    modules = _modules(model)
+    unknown = sorted(set(gains) - set(modules) | {name for name in gains if not name})
+    if unknown:
+        raise ValueError(f"the model has no module named {unknown[0]!r} to shape: see linearizable_activations(model)")
+    # All are made before any is placed: a refused gain leaves the model unchanged.
+    made = {name: ShapedActivation(_inside(modules[name]), gain) for name, gain in gains.items()}
+    before = {name: _gain(modules[name]) for name in gains}
+    for name, shaped in made.items():
+        model.set_submodule(name, shaped.train(modules[name].training))
+    return before
+
+
+def require_linearizable(model: nn.Module) -> list[str]:
+    """`linearizable_activations`; a ValueError if there is none."""
+    found = linearizable_activations(model)
+    if not found:
+        kinds = sorted({type(m).__name__ for m in model.modules() if not list(m.children())})
+        raise ValueError(
+            "found no activation that a gain makes linear: functions called inside forward cannot be replaced, and "
+            f"ReLU-like modules do not change with a gain (see shape_leaky_); modules found: {', '.join(kinds)}"
+        )
+    return found
+
+
+def _modules(model: nn.Module) -> dict[str, nn.Module]:
+    # With duplicates: one module under two names may get two gains.
+    return dict(model.named_modules(remove_duplicate=False))
+
+
+def _inside(module: nn.Module) -> nn.Module:
+    return module.activation if isinstance(module, ShapedActivation) else module
+
+
+def _gain(module: nn.Module) -> float:
+    return module.gain if isinstance(module, ShapedActivation) else 1.0
+
+
+def _is_linearizable(module: nn.Module) -> bool:
+    if isinstance(module, ShapedActivation):
+        return True
+    if any(True for _ in module.children()) or any(True for _ in (*module.parameters(), *module.buffers())):
+        return False
+    function = copy.deepcopy(module).eval()
+    try:
+        require_elementwise(type(module).__name__, function)
+    except ValueError:
+        return False
+    points = torch.tensor([-2.0, -_NEAR_ZERO, 0.0, _NEAR_ZERO, 2.0], dtype=torch.float64)
+    with torch.no_grad():
+        far_below, below, zero, above, far_above = function(points.clone()).tolist()
+    slope = above / _NEAR_ZERO
+    one_slope = abs(above + below) <= 1e-3 * abs(above) and above != 0
+    linear = abs(far_above - 2 * slope) + abs(far_below + 2 * slope) <= 1e-3 * abs(slope)
+    return zero == 0 and one_slope and not linear
+
+
+class LeakyChange(NamedTuple):
+    """What `shape_leaky_` changed."""
+
+    activations: tuple[str, ...]  # modules that are now nn.LeakyReLU(slope)
+    weights: dict[str, float]  # layer -> factor that its weight was multiplied by
+    slope: float
+    weight_gain: float  # √(2/(1 + slope²)), for weights that are drawn anew
+
+
+def shape_leaky_(model: nn.Module, slope: int | float, *, rescale: bool = True) -> LeakyChange:
+    r"""Replace every `nn.ReLU` and `nn.LeakyReLU` by `nn.LeakyReLU(slope)`, and rescale the weights that follow.
+
+    $\mathbb{E}\phi(X)^2$ is $(1+a^2)/2$ at slope $a$, so weights that preserved the variance after a slope $b$, by the
+    gain $\sqrt{2/(1+b^2)}$, are multiplied by $\sqrt{(1+b^2)/(1+a^2)}$.
+
+    Args:
+        model: Changed in place.
+        slope: The slope $a$ below 0, from 0 to 1; `theory.leaky_slope` chooses it from the depth.
+        rescale: Multiply the first `nn.Linear` or `nn.Conv*` defined after each replaced module. False leaves weights
+            as they are, as before a normalization, which removes the scale anyway.
+
+    Raises:
+        ValueError: If there is no such module, or a weight to rescale is parametrized; nothing is changed then.
+    """
+    if not 0 <= slope <= 1:
+        raise ValueError(f"the slope below zero is {slope}, but must be between 0 (ReLU) and 1 (linear)")
+    modules = _modules(model)
+    found = [name for name, module in modules.items() if _is_leaky(module) and name]
+    if not found:
+        raise ValueError(
+            "found no nn.ReLU or nn.LeakyReLU module to make leaky: F.relu inside a forward cannot be replaced; "
+            "make it a module"
+        )
+    weights = _weight_factors(modules, float(slope)) if rescale else {}
+    for name in found:
+        leaky = nn.LeakyReLU(float(slope), inplace=bool(modules[name].inplace)).train(modules[name].training)
+        model.set_submodule(name, leaky)
+    with torch.no_grad():
+        for name, factor in weights.items():
+            model.get_parameter(f"{name}.weight").mul_(factor)
+    return LeakyChange(tuple(found), weights, float(slope), math.sqrt(2 / (1 + slope**2)))
+
+
+def _weight_factors(modules: dict[str, nn.Module], slope: float) -> dict[str, float]:
+    """Factor by layer name, of the first weight layer after each replaced activation."""
+    factors: dict[str, float] = {}
+    pending: float | None = None  # slope of the last activation whose weight layer has not come yet
+    for name, module in modules.items():
+        if _is_leaky(module):
+            pending = float(module.negative_slope) if isinstance(module, nn.LeakyReLU) else 0.0
+        elif pending is not None and isinstance(module, nn.Linear | _ConvNd):
+            if parametrize.is_parametrized(module, "weight"):
+                raise ValueError(
+                    f"the weight of {name} is computed by a parametrization and cannot be rescaled: give rescale=False"
+                )
+            factors[name] = math.sqrt((1 + pending**2) / (1 + slope**2))
+            pending = None
+    return factors
+
+
+def _is_leaky(module: nn.Module) -> bool:
+    return isinstance(module, nn.ReLU | nn.LeakyReLU)
