@@ -1,4 +1,6 @@
-"""The command line: verbs only, one a file, each a call into the library. Nothing heavy is imported until one runs."""
+"""The command line: one verb a file, each a call into the library. Nothing heavy is imported until a verb runs."""
+
+from importlib.metadata import entry_points
 
 # In the order in which --help lists them.
 from orthoscope.cli import (  # isort: skip
@@ -8,13 +10,14 @@ from orthoscope.cli import (  # isort: skip
     predict,
     fix,
     explore,
-    errata,
     plan_muon,
-    reproduce,
     datasets,
 )
-from orthoscope.cli.app import BAD_INPUT, FOUND, INTERRUPTED, app
-from orthoscope.cli.main import main
+from orthoscope.cli.app import BAD_INPUT, FOUND, INTERRUPTED, app, main
+
+# Verbs of other packages: `reproduce` and `errata` come from orthoscope_papers, which the library does not import.
+for _verb in entry_points(group="orthoscope.verbs"):
+    app.command(_verb.load(), name=_verb.name)
 
 __all__ = [
     "BAD_INPUT",
@@ -24,12 +27,10 @@ __all__ = [
     "compare",
     "datasets",
     "diagnose",
-    "errata",
     "explore",
     "fix",
     "main",
     "plan_muon",
     "predict",
-    "reproduce",
     "residual",
 ]

@@ -1,6 +1,20 @@
-"""The command line as a whole: its name, its help, its exit codes. Verbs add themselves."""
+"""The command line as a whole: the application, its exit codes, and what verbs share.
 
-from cyclopts import App
+The command line as a whole: its name, its help, its exit codes. Verbs add themselves.
+
+What verbs share: where results go, what is refused before the work begins, and a bar meanwhile.
+
+The way in: a verb is run, and whatever the user got wrong is one sentence.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from cyclopts import App, CycloptsError
 
 FOUND, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -20,3 +34,96 @@ app = App(
 )
 data = App(name="data", help="List the datasets, or fetch one: orthoscope data get cifar10.")
 app.command(data)
+
+
+def show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
+    from rich.console import Console
+
+    from orthoscope import report
+
+    console = Console(stderr=to_stderr)
+    if len(documents) > 1:
+        console.print(report.gallery_table(documents))
+    elif documents:
+        console.print(report.terminal(documents[0]))
+
+
+def write(documents: list[dict[str, Any]], html: Path | None, json: str | None) -> None:
+    from orthoscope import report
+
+    if not documents:
+        return
+    for path in (html, json):
+        if path is not None and path != "-":
+            report.write(path, documents)
+            print(f"wrote {path}", file=sys.stderr)
+    if json == "-":
+        print(report.report_json(documents))
+
+
+def refuse_unwritable(html: Path | None, json: str | None, markdown: Path | None = None) -> None:
+    """Say now, not after minutes of work, that an output cannot be written."""
+    for path, suffix in ((html, ".html"), (json if json != "-" else None, ".json"), (markdown, ".md")):
+        refuse_unwritable_as(path, suffix)
+
+
+def refuse_unwritable_as(path: str | Path | None, suffix: str) -> None:
+    if path is None:
+        return
+    if Path(path).suffix != suffix:
+        raise ValueError(f"{str(path)!r} does not end in {suffix}: give a name that does")
+    if Path(path).is_dir():
+        raise ValueError(f"{str(path)!r} is a folder: give the name of a file")
+    if not os.access(Path(path).absolute().parent, os.W_OK):
+        raise ValueError(f"{str(path)!r} cannot be written: its folder is missing or closed to you")
+
+
+def refuse_closed(folder: Path) -> None:
+    """The same of a folder that need not be there yet."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise ValueError(f"{str(folder)!r} cannot hold results: {str(there)!r} is no folder, or closed to you")
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[tuple[Callable[[float, str], None], Callable[[str], None]]]:
+    """A bar on standard error that leaves nothing behind: (share done, what is going on), and a way to say a line."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0)
+
+        def advance(share: float, what: str) -> None:
+            bar.update(task, completed=share, description=plain(what))
+
+        yield advance, lambda line: console.print(plain(line), highlight=False, soft_wrap=True)
+
+
+def plain(text: str) -> str:
+    """Text that rich does not read as markup."""
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def main() -> None:
+    """Run a verb; whatever the user got wrong is one sentence on standard error and exit code 2."""
+    try:
+        code = app(exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        code = _complain(" ".join(str(error).split()) + " (see orthoscope --help)")
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except (ValueError, OSError, RuntimeError, ModuleNotFoundError) as error:
+        if "--traceback" in sys.argv:
+            raise
+        code = _complain(str(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(sentence: str) -> int:
+    print(f"orthoscope: {sentence}", file=sys.stderr)
+    return BAD_INPUT

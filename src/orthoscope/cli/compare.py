@@ -6,8 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from orthoscope.cli.app import FOUND, app
-from orthoscope.cli.output import refuse_unwritable, show, write
+from orthoscope.cli.app import FOUND, app, refuse_unwritable, show, write
 
 
 @app.command
@@ -37,9 +36,9 @@ def compare(
     fail_if_worse
         Exit code 1 if a verdict is worse than it was.
     """
-    from orthoscope.prescriptions.saved import compared_files
+    from orthoscope.files import replace as write_whole
+    from orthoscope.prescriptions.comparison import compared_files
     from orthoscope.report import comparison_markdown
-    from orthoscope.report.documents import replace as write_whole
 
     if markdown == json == "-":
         raise ValueError("standard output holds one of the two: give --markdown or --json the name of a file")

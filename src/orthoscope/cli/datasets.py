@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from orthoscope.cli.app import data
-from orthoscope.cli.output import plain, progress_bar
+from orthoscope.cli.app import data, plain, progress_bar
 
 
 @data.default

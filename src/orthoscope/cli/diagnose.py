@@ -2,15 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from orthoscope.cli.app import BAD_INPUT, FOUND, app
-from orthoscope.cli.output import progress_bar, refuse_unwritable, show, write
-
-if TYPE_CHECKING:
-    from orthoscope.diagnosis.specimens import Specimen
+from orthoscope.cli.app import BAD_INPUT, FOUND, app, refuse_unwritable, show, write
 
 
 @app.command
@@ -55,8 +51,8 @@ def diagnose(
     traceback
         Show the Python traceback when a network fails.
     """
-    from orthoscope.diagnosis.gallery import GALLERY
-    from orthoscope.diagnosis.specimens import Specimen, symptoms_named
+    from orthoscope.cli._diagnose_targets import GALLERY, diagnosed, symptoms_named
+    from orthoscope.diagnosis.targets import NamedNetwork
 
     watched = symptoms_named(fail_on)
     if not 0 <= seed < 2**63:
@@ -64,10 +60,11 @@ def diagnose(
     if not 1 <= seeds <= 1000:
         raise ValueError(f"networks are drawn with 1 to 1000 seeds, got {seeds}")
     refuse_unwritable(html, json)
-    specimens = [Specimen(target, batch=batch) for target in targets] or list(GALLERY)
+    networks = [NamedNetwork(target, batch=batch) for target in targets] or list(GALLERY)
     if samples is not None:
-        specimens = [replace(specimen, samples=samples) for specimen in specimens]
-    documents, failures = _diagnosed(specimens, range(seed, seed + seeds), not running_statistics, traceback, deep)
+        networks = [replace(network, samples=samples) for network in networks]
+    all_seeds, details = range(seed, seed + seeds), html is not None or json is not None
+    documents, failures = diagnosed(networks, all_seeds, not running_statistics, deep, details, traceback)
     show(documents, to_stderr=json == "-")
     if len(targets) == len(documents) == 1:
         _suggest_fix(documents[0], targets[0], {"--batch": batch, "--samples": samples, "--seed": seed or None}, json)
@@ -77,37 +74,6 @@ def diagnose(
     return FOUND if any(symptom in watched for d in documents for symptom in d["symptoms"]) else 0
 
 
-def _diagnosed(
-    specimens: "list[Specimen]", seeds: range, batch_statistics: bool, traceback: bool, deep: bool = False
-) -> tuple[list[dict[str, Any]], int]:
-    """The documents of all that could be diagnosed, and how many could not: one bad target loses no other."""
-    from orthoscope.diagnosis.seeds import with_seeds
-    from orthoscope.models import TargetError
-
-    documents: list[dict[str, Any]] = []
-    failures = 0
-    with progress_bar() as (advance, note):
-        for number, specimen in enumerate(specimens):
-            share = number / len(specimens)
-
-            def progress(module: str, expected: int, done: list[int] = [0], share: float = share) -> None:  # noqa: B006
-                done[0] += 1
-                advance(
-                    share + min(1.0, done[0] / expected / len(seeds)) / len(specimens), module or "the whole network"
-                )
-
-            advance(share, specimen.title or specimen.target)
-            try:
-                drawn = [specimen.diagnose(seed, batch_statistics, progress, deep).document() for seed in seeds]
-                documents.append(drawn[0] if len(drawn) == 1 else with_seeds(drawn, seeds))
-            except TargetError as error:
-                failures += 1
-                if traceback:
-                    raise
-                note(f"orthoscope: {error}")
-    return documents, failures
-
-
 def _suggest_fix(document: dict[str, Any], target: str, options: dict[str, Any], json: str | None) -> None:
     """The command that mends what was found, on one line, to be pasted."""
     import shlex
@@ -115,7 +81,7 @@ def _suggest_fix(document: dict[str, Any], target: str, options: dict[str, Any],
     from rich.console import Console
 
     from orthoscope.findings import Symptom
-    from orthoscope.report.labelled import LABEL_WIDTH
+    from orthoscope.report.wording import LABEL_WIDTH
 
     # Of an input that is degenerate, no change to the network helps.
     if not set(document["symptoms"]) - {Symptom.DEGENERATE_INPUT}:

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from orthoscope.cli.app import app
-from orthoscope.cli.output import progress_bar, refuse_closed, refuse_unwritable, refuse_unwritable_as
+from orthoscope.cli.app import app, progress_bar, refuse_closed, refuse_unwritable, refuse_unwritable_as
 
 
 @app.command
@@ -23,7 +22,7 @@ def fix(
     steps: int = 150,
     confirm: bool = True,
     trained: bool | None = None,
-    reinitialise: Annotated[bool, Parameter(negative="")] = False,
+    reinitialize: Annotated[bool, Parameter(negative="")] = False,
     seed: int = 0,
     traceback: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
@@ -57,7 +56,7 @@ def fix(
     trained
         The weights are trained and must stay: give advice only. --no-trained says that they are not, whatever they
         look like.
-    reinitialise
+    reinitialize
         Change trained weights all the same.
     seed
         Seed of the weights, of a batch that is made up, and of what is drawn anew.
@@ -71,10 +70,10 @@ def fix(
     refuse_unwritable(html, json)
     refuse_unwritable_as(weights, ".safetensors")
     refuse_unwritable_as(snippet, ".py")
-    from orthoscope.prescriptions.command import Places, conclude, fix_target
+    from orthoscope.cli._fix_target import Places, conclude, fix_target
 
     places = Places(weights, snippet, json, html) if output is None else Places.within(output, html)
     training = steps if confirm else None
     with progress_bar() as (advance, note):
-        found = fix_target(target, batch, samples, seed, training, trained, reinitialise, places.weights, advance, note)
+        found = fix_target(target, batch, samples, seed, training, trained, reinitialize, places.weights, advance, note)
     return conclude(found, places)  # after the bar is gone

@@ -1,13 +1,22 @@
-"""`orthoscope plan-muon`: what a step of Muon will cost on a cluster."""
+"""`orthoscope plan-muon`: the cost of a step of Muon on a cluster, before there is one."""
 
+import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from orthoscope.cli.app import app
-from orthoscope.cli.output import refuse_unwritable
+from orthoscope.cli.app import app, refuse_unwritable
+
+if TYPE_CHECKING:
+    import torch
+
+SCHEMA = "orthoscope.muon-plan/1"
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+_SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
+_MAX_RANKS = 1_000_000
+_MAX_PARAMETERS = 100_000  # about a minute of arithmetic on a thousand ranks
 
 
 @app.command
@@ -30,13 +39,13 @@ def plan_muon(
     model
         Instead of shapes: 7b or 70b, the hidden matrices of LLaMA.
     ranks
-        Number of ranks; several are planned one after the other, as in 8,64,1024.
+        Number of ranks, or several, as in 8,64,1024.
     layout
         ddp, fsdp, hsdp, or several of them.
     shards
-        Ranks that share one replica under hsdp, which needs it; a divisor of the ranks.
+        Number of ranks that share one replica, a divisor of the number of ranks; required for hsdp.
     dtype
-        Of parameters, momentum and what is sent: float32, bfloat16, float16, float64, or fp32, bf16, fp16, fp64.
+        Type of parameters, momentum and messages: float32, bfloat16, float16, float64, or fp32, bf16, fp16, fp64.
     json
         Write JSON here; "-" is standard output, and the table goes to standard error.
     """
@@ -44,25 +53,18 @@ def plan_muon(
 
     from rich.console import Console
 
-    from orthoscope.optim.plan import SCHEMA, muon_plan
-    from orthoscope.optim.plan_shapes import (
-        floating_type,
-        layouts_with_shards,
-        model_shapes,
-        parsed_shapes,
-        whole_numbers,
-    )
-    from orthoscope.report.documents import replace as write_whole
+    from orthoscope.files import replace as write_whole
+    from orthoscope.optim.muon.cost import model_shapes, muon_cost
     from orthoscope.report.muon_plan import plan_table
 
     if bool(shapes) == bool(model):
-        raise ValueError("a plan is for one list of parameters: give either --shapes or --model")
+        raise ValueError("expected one list of parameters: give either --shapes or --model")
     refuse_unwritable(None, json)
     parameters = model_shapes(model) if model else parsed_shapes(shapes)
     plans = [
-        muon_plan(parameters, layout=kind, ranks=count, shards=shared, dtype=floating_type(dtype)).document()
+        muon_cost(parameters, layout=kind, ranks=count, shards=shared, dtype=floating_type(dtype)).document()
         for kind, shared in layouts_with_shards(layout, shards)
-        for count in whole_numbers(ranks)
+        for count in rank_counts(ranks)
     ]
     Console(stderr=json == "-").print(plan_table(plans))
     content = strict_json.dumps({"schema": SCHEMA, "plans": plans}, allow_nan=False, indent=1) + "\n"
@@ -72,3 +74,50 @@ def plan_muon(
         write_whole(Path(json), content)
         print(f"wrote {json}", file=sys.stderr)
     return 0
+
+
+def parsed_shapes(text: str) -> list[tuple[int, ...]]:
+    """Read `"4096x4096*128,64x3x3x3"`: sizes joined by x, repeated as the number after the star says."""
+    found: list[tuple[int, ...]] = []
+    for part in text.lower().split(","):
+        match = re.fullmatch(r"\s*([1-9]\d*(?:x[1-9]\d*)+)\s*(?:\*\s*([1-9]\d*))?\s*", part)
+        if match is None:
+            raise ValueError(f"{part.strip()!r} is not a shape: write sizes as 4096x4096, or 4096x4096*128 for many")
+        count = int(match[2] or 1)
+        if len(found) + count > _MAX_PARAMETERS:
+            raise ValueError(
+                f"at most {_MAX_PARAMETERS} parameters are planned, got more: stack experts into one shape"
+            )
+        found += [tuple(map(int, match[1].split("x")))] * count
+    return found
+
+
+def rank_counts(text: str) -> list[int]:
+    """Read `"8,64,1024"` as numbers of ranks."""
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not part.isdecimal() or not 1 <= int(part) <= _MAX_RANKS:
+            raise ValueError(
+                f"{part!r} is not a number of ranks: write a whole number from 1 to {_MAX_RANKS}, or several"
+            )
+    return [int(part) for part in parts]
+
+
+def floating_type(name: str) -> "torch.dtype":
+    """Return the dtype of that name, such as `bfloat16` or `bf16`."""
+    import torch
+
+    full = _SHORT.get(name.lower(), name.lower())
+    if full not in DTYPES:
+        raise ValueError(f"unknown dtype {name!r}: choose one of {', '.join(DTYPES)}, or {', '.join(_SHORT)}")
+    return getattr(torch, full)
+
+
+def layouts_with_shards(text: str, shards: int | None) -> list[tuple[str, int | None]]:
+    """Read `"ddp,hsdp"` as layouts, each with its number of shards: that of hsdp, None for the others."""
+    layouts = text.lower().replace(" ", "").split(",")
+    if "hsdp" in layouts and shards is None:
+        raise ValueError("the layout hsdp needs --shards, the ranks that share one replica: a divisor of --ranks")
+    if "hsdp" not in layouts and shards is not None:
+        raise ValueError(f"--shards is for the layout hsdp, got it with {text}: leave it out, or add hsdp to --layout")
+    return [(layout, shards if layout == "hsdp" else None) for layout in layouts]

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from orthoscope.cli.app import FOUND, app
-from orthoscope.cli.output import progress_bar, refuse_unwritable, show, write
+from orthoscope.cli.app import FOUND, app, progress_bar, refuse_unwritable, show, write
 
 
 @app.command

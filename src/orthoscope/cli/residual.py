@@ -5,8 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from orthoscope.cli.app import app
-from orthoscope.cli.output import refuse_unwritable, show, write
+from orthoscope.cli.app import app, refuse_unwritable, show, write
 
 
 @app.command
@@ -51,13 +50,13 @@ def residual(
     running_statistics
         Use the running statistics of batch norm instead of those of the batch.
     """
-    from orthoscope.diagnosis.specimens import Specimen
+    from orthoscope.diagnosis.targets import NamedNetwork
 
     refuse_unwritable(html, json)
     options = {"samples": samples, "top": top, "classes": classes, "token": token}
     named = [name.strip() for name in blocks.split(",") if name.strip()] or None
     document = (
-        Specimen(target, batch=batch)
+        NamedNetwork(target, batch=batch)
         .align(seed, blocks=named, running_statistics=running_statistics, **options)
         .document()
     )

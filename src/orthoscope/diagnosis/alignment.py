@@ -9,15 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from orthoscope.diagnosis.alignment_document import alignment_document
+from orthoscope.diagnosis.document import alignment_document
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, residual_alignment
-from orthoscope.metrics.jacobians.decay import DepthLaw, depth_law
-from orthoscope.metrics.jacobians.medians import defined_median
+from orthoscope.metrics.jacobians import DepthLaw, defined_median, depth_law
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
 from orthoscope.probe.batches import Call, as_call, first_samples
-from orthoscope.probe.names import unwrapped
-from orthoscope.probe.sharded import class_name
+from orthoscope.probe.modules import class_name, unwrapped
 
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
 

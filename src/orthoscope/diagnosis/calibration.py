@@ -1,15 +1,21 @@
 """What was learned from networks whose training is known: limits of the verdict, and the risk that goes with a number.
 
 `calibration.json` is written by `make calibrate` from the trainings in results/calibration, never by hand.
+
+The risk that a network does not train, as a number that was checked against trainings.
+
+Whether a network trained: the one rule, for a confirmation and for the calibration of the verdict.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
+
+from orthoscope.findings import Finding, State, Verdict
 
 FILE = "calibration.json"
 SCHEMA = "orthoscope.calibration/1"
@@ -81,3 +87,47 @@ def read(text: str) -> Calibration:
 
 
 CALIBRATION = read(resources.files("orthoscope").joinpath(FILE).read_text("utf-8"))
+
+# How the number of a check turns into one that is the larger the worse.
+SIGNS: dict[str, Callable[[float], float]] = {
+    "sample rank": lambda share: 1 / share if share > 0 else math.inf,
+    "gradient growth": lambda growth: growth,
+    "gradient decay": lambda growth: -growth,
+}
+
+
+def risk(findings: Sequence[Finding], weight_layers: int, calibration: Calibration = CALIBRATION) -> float:
+    """By the worst sign; as high as it gets if another check calls the network sick.
+
+    nan if a sign was not seen and the others are good.
+    """
+    if any(finding.check not in SIGNS and finding.severity is Verdict.SICK for finding in findings):
+        return calibration.risk(math.inf)
+    odds = [_log_odds(finding, weight_layers, calibration) for finding in findings if finding.check in SIGNS]
+    seen = [number for number in odds if number is not None]
+    worst = max(seen, default=-math.inf)
+    # What was not looked at may be what ends it: only a bad sign says enough by itself.
+    return calibration.risk(worst) if worst > 0 or (odds and len(seen) == len(odds)) else math.nan
+
+
+def _log_odds(finding: Finding, weight_layers: int, calibration: Calibration) -> float | None:
+    if finding.state is State.NOT_CHECKED or finding.measured is None:
+        return None
+    value = SIGNS[finding.check](finding.measured.value)
+    return calibration.laws[finding.check].log_odds(value, weight_layers)
+
+
+def trained(final_loss: float, reference_loss: float, guessing_loss: float) -> bool:
+    r"""Whether at least half of what a shallow reference learns was learnt.
+
+    $$ \text{final} \le \text{guessing} - \tfrac12 (\text{guessing} - \text{reference}) $$
+
+    `guessing_loss` is that of the best constant prediction, `reference_loss` what a shallow network reaches with the
+    same steps. A loss that is not finite never trained. A reference that learns nothing decides nothing: refused.
+    """
+    if not reference_loss < guessing_loss:
+        raise ValueError(
+            f"the reference ends at {reference_loss:.4g}, no better than guessing, {guessing_loss:.4g}: "
+            "nothing can be decided by it"
+        )
+    return final_loss <= guessing_loss - (guessing_loss - reference_loss) / 2

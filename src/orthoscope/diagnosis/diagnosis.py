@@ -2,27 +2,27 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from torch import nn
 
 from orthoscope.diagnosis.alignment import Alignment, align
-from orthoscope.diagnosis.anatomy import Anatomy, anatomy
+from orthoscope.diagnosis.calibration import risk
+from orthoscope.diagnosis.checks import GradientProfile, fitted_slope, gradient_profile, weight_layers
 from orthoscope.diagnosis.document import document
-from orthoscope.diagnosis.evidence import GradientProfile, fitted_slope, gradient_profile, weight_layers
 from orthoscope.diagnosis.expectations import Expectation, expectation
-from orthoscope.diagnosis.risk import risk
+from orthoscope.diagnosis.inspection import Anatomy, anatomy
 from orthoscope.diagnosis.rules import RULES, judge
 from orthoscope.diagnosis.viewed import Viewed
-from orthoscope.diagnosis.weight_spectra import WeightSpectrum, weight_spectra
 from orthoscope.findings import Finding, State, Symptom, Verdict
-from orthoscope.probe import Layer, Recording, record
+from orthoscope.probe import Layer, Recording, Status, record
 from orthoscope.probe.batches import as_call
-from orthoscope.probe.names import unwrapped
-from orthoscope.probe.recording import Loss
-from orthoscope.probe.sharded import class_name
+from orthoscope.probe.details import Picture, Weights, WeightSpectrum, pictures, weight_spectra
+from orthoscope.probe.modules import class_name, unwrapped
+from orthoscope.probe.record import Loss
 
 # Without one of these, nothing is known of what the network does to samples or to gradients.
 _TELLING = ("sample angles", "gradient growth", "gradient arrives")
@@ -41,7 +41,7 @@ class Diagnosis(Viewed):
     alignment: Alignment | None = None  # of residual blocks, where the diagnosis went deep and there are some
     notes: tuple[str, ...] = ()  # beside those of the recording
     anatomy: Anatomy = field(default_factory=Anatomy)  # what the network is made of
-    weight_spectra: Mapping[str, WeightSpectrum] = field(default_factory=dict)  # by layer, where cheap
+    weights: Weights | None = field(default=None, repr=False)  # weak references, for spectra that a page draws
 
     @property
     def verdict(self) -> Verdict:
@@ -131,9 +131,27 @@ class Diagnosis(Viewed):
         said = " and ".join(words for check, words in good.items() if check in checked) or "nothing was lost"
         return f"nothing found: {said}" + (f" (not checked: {'; '.join(rest)})" if rest else "")
 
+    @cached_property
+    def pictures(self) -> Sequence[Picture | None]:
+        """Spectrum, cosines and Gram matrix of every layer's samples; computed when a view first asks for them."""
+        layers = self.layers
+        if len(self.recording.factors) != len(layers):
+            return [None] * len(layers)
+        drawn = pictures(self.recording.factors, [layer.depth is not None for layer in layers])
+        measured = (layer.status is Status.MEASURED for layer in layers)
+        return [picture if shown else None for picture, shown in zip(drawn, measured, strict=True)]
+
+    @cached_property
+    def weight_spectra(self) -> Mapping[str, WeightSpectrum]:
+        """Singular values of small weights, by layer, of those that have not changed until a view first asks."""
+        return {} if self.weights is None else weight_spectra(self.weights)
+
     def document(self) -> dict[str, Any]:
         """Everything as plain data, in the versioned schema."""
         return document(self)
+
+    def _document_for_text(self) -> dict[str, Any]:
+        return document(self, details=False)
 
 
 def diagnose(
@@ -164,7 +182,7 @@ def diagnose(
         max_samples=max_samples,
         batch_statistics=batch_statistics,
         seed=seed,
-        pictures=True,
+        keep_factors=True,
         progress=progress,
     )
     alignment, notes = _alignment(model, batch, loss, name, seed, batch_statistics) if deep else (None, ())
@@ -178,7 +196,7 @@ def diagnose(
         alignment=alignment,
         notes=notes,
         anatomy=anatomy(unwrapped(model)),
-        weight_spectra=weight_spectra(unwrapped(model), recording),
+        weights=Weights(unwrapped(model), [layer.name for layer in recording.layers if layer.depth is not None]),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from orthoscope.diagnosis.hyperparameters import initial_arguments, mlp_hyperparameters
+from orthoscope.diagnosis.inspection import initial_arguments, mlp_hyperparameters
 from orthoscope.probe import Layer, Recording
 from orthoscope.theory import (
     Inputs,

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from orthoscope.diagnosis import evidence as ev
+from orthoscope.diagnosis import checks
 from orthoscope.diagnosis.calibration import CALIBRATION, DEEPEST, TYPICAL_DEPTH
-from orthoscope.diagnosis.evidence import Evidence, NotChecked
+from orthoscope.diagnosis.checks import CheckValue, NotChecked
 from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
 from orthoscope.probe import Recording
 
@@ -17,7 +17,7 @@ class Rule:
 
     check: str
     symptom: Symptom
-    measure: Callable[[Recording], Evidence]
+    measure: Callable[[Recording], CheckValue]
     unit: str
     risk: float
     sick: float
@@ -25,17 +25,17 @@ class Rule:
     clean: str
     low_is_bad: bool = False
     power: float = 0.0  # limits are those of 50 weight layers, times (layers/50)^power
-    spared: int = 0  # with fewer weight layers than this, at risk at most
-    counts_from: int = 0  # with fewer, it is no sign of anything
+    min_depth_for_sick: int = 0  # with fewer weight layers, at risk at most
+    min_depth: int = 0  # with fewer weight layers, not applied
     ceiling: float = math.inf  # no limit is above it
 
     def limits(self, layers: int) -> tuple[float, float]:
         """Where risk and sickness begin in a network of so many weight layers."""
-        if layers < self.counts_from:
+        if layers < self.min_depth:
             return self._never, self._never
         factor = (min(layers, DEEPEST) / TYPICAL_DEPTH) ** self.power
         risk, sick = min(self.risk * factor, self.ceiling), min(self.sick * factor, self.ceiling)
-        return risk, sick if layers >= self.spared else self._never
+        return risk, sick if layers >= self.min_depth_for_sick else self._never
 
     @property
     def _never(self) -> float:
@@ -46,97 +46,101 @@ class Rule:
 _RANK, _GROWTH, _DECAY = (CALIBRATION.laws[name] for name in ("sample rank", "gradient growth", "gradient decay"))
 
 # Networks with fewer weight layers recover from a collapse. Not a fitted number: the fit must not depend on itself.
-_RECOVERS = 29
+_MIN_DEPTH_FOR_SICK = 29
 # A share of directions: samples that have all that are enough have not collapsed, however deep the network.
-_ALL_BUT_ALL = 0.99
+MAX_RANK_FRACTION = 0.99
 
 # Where the limits come from: docs/method.md and docs/calibration.md. Growth is in e-folds.
 RULES: tuple[Rule, ...] = (
     Rule(
-        "input varies", Symptom.DEGENERATE_INPUT, ev.input_variation, "share of energy around the mean", 1e-6, 1e-12,
+        "input varies", Symptom.DEGENERATE_INPUT, checks.input_variation, "share of energy around the mean",
+        1e-6, 1e-12,
         "the samples of the batch are all but equal: {value:.1g} of their energy is around the mean",
         "the samples of the batch differ", low_is_bad=True,
     ),
     Rule(
-        "input rank", Symptom.DEGENERATE_INPUT, ev.input_rank, "share of directions", 0.1, 0.03,
+        "input rank", Symptom.DEGENERATE_INPUT, checks.input_rank, "share of directions", 0.1, 0.03,
         "the samples of the batch have few directions: {value:.0%} of what would be enough",
         "the samples of the batch have {value:.0%} of the directions that are enough", low_is_bad=True,
     ),
     Rule(
-        "finite outputs", Symptom.EXPLODE, ev.non_finite_outputs, "module outputs", 0.0, 0.0,
+        "finite outputs", Symptom.EXPLODE, checks.non_finite_outputs, "module outputs", 0.0, 0.0,
         "the output of {layer} and of {value:.0f} modules in all is not finite",
         "every output is finite",
     ),
     Rule(
-        "finite gradients", Symptom.EXPLODE, ev.non_finite_gradients, "gradients", 0.0, 0.0,
+        "finite gradients", Symptom.EXPLODE, checks.non_finite_gradients, "gradients", 0.0, 0.0,
         "the gradient at {layer} and at {value:.0f} modules in all is not finite",
         "every gradient is finite",
     ),
     Rule(
-        "live layers", Symptom.COLLAPSE, ev.dead_layers, "module outputs", 0.0, 0.0,
+        "live layers", Symptom.COLLAPSE, checks.dead_layers, "module outputs", 0.0, 0.0,
         "the output of {layer} is exactly zero for every sample",
         "no layer is dead",
     ),
     Rule(
-        "output varies", Symptom.COLLAPSE, ev.constant_outputs, "1 if constant", 0.0, 0.0,
+        "output varies", Symptom.COLLAPSE, checks.constant_outputs, "1 if constant", 0.0, 0.0,
         "the output does not depend on the batch: from {layer} on all samples are the same",
         "the output depends on the batch",
     ),
     Rule(
-        "sample angles", Symptom.COLLAPSE, ev.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
+        "sample angles", Symptom.COLLAPSE, checks.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
         "samples collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
-        "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True, spared=_RECOVERS,
+        "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
-        "sample rank", Symptom.COLLAPSE, ev.sample_rank, "share of directions",
+        "sample rank", Symptom.COLLAPSE, checks.sample_rank, "share of directions",
         1 / CALIBRATION.at_risk("sample rank"), 1 / _RANK.limit,
         "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
         "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
-        power=-_RANK.power, counts_from=_RANK.spared, ceiling=_ALL_BUT_ALL,
+        power=-_RANK.power, min_depth=_RANK.spared, ceiling=MAX_RANK_FRACTION,
     ),
     Rule(
-        "token angles", Symptom.COLLAPSE, ev.token_angles, "1 - mean cosine", 3e-3, 1e-3,
+        "token angles", Symptom.COLLAPSE, checks.token_angles, "1 - mean cosine", 3e-3, 1e-3,
         "the tokens of a sequence collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
-        "tokens point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True, spared=_RECOVERS,
+        "tokens point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
-        "token rank", Symptom.COLLAPSE, ev.token_rank, "share of directions", 0.25, 0.04,
+        "token rank", Symptom.COLLAPSE, checks.token_rank, "share of directions", 0.25, 0.04,
         "tokens of a sequence collapse from {layer} on: {value:.0%} of the directions of a healthy network are left",
-        "tokens have {value:.0%} of the directions that are enough at the end", low_is_bad=True, spared=_RECOVERS,
+        "tokens have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
+        min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
-        "gradient growth", Symptom.EXPLODE, ev.gradient_growth, "e-folds from output to input",
+        "gradient growth", Symptom.EXPLODE, checks.gradient_growth, "e-folds from output to input",
         CALIBRATION.at_risk("gradient growth"), _GROWTH.limit,
         "gradients grow by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
         "gradients change by e^{value:.1f} from the output to the input",
         power=_GROWTH.power,
     ),
     Rule(
-        "gradient decay", Symptom.VANISH, ev.gradient_growth, "e-folds from output to input",
+        "gradient decay", Symptom.VANISH, checks.gradient_growth, "e-folds from output to input",
         -CALIBRATION.at_risk("gradient decay"), -_DECAY.limit,
         "gradients shrink by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
         "gradients change by e^{value:.1f} from the output to the input", low_is_bad=True,
         power=_DECAY.power,
     ),
     Rule(
-        "largest gradient", Symptom.EXPLODE, ev.largest_gradient, "e-folds above the last layer",
+        "largest gradient", Symptom.EXPLODE, checks.largest_gradient, "e-folds above the last layer",
         math.log(1e3), math.log(1e5),
         "the gradient at {layer} is e^{value:.1f} times that of the last layer",
         "no gradient is more than e^{value:.1f} times that of the last layer",
     ),
     Rule(
-        "smallest gradient", Symptom.VANISH, ev.smallest_gradient, "e-folds above the last layer",
+        "smallest gradient", Symptom.VANISH, checks.smallest_gradient, "e-folds above the last layer",
         -math.log(1e6), -math.inf,
         "the gradient at {layer} is e^{value:.1f} times that of the last layer",
         "no gradient is less than e^{value:.1f} times that of the last layer", low_is_bad=True,
     ),
     Rule(
-        "gradient arrives", Symptom.VANISH, ev.starved_layers, "weight layers", 0.0, 0.0,
+        "gradient arrives", Symptom.VANISH, checks.starved_layers, "weight layers", 0.0, 0.0,
         "the gradient is exactly zero at every weight layer up to {layer}",
         "the first weight layer that is followed gets a gradient",
     ),
     Rule(
-        "gradient connected", Symptom.VANISH, ev.cut_off_layers, "weight layers", 0.0, math.inf,
+        "gradient connected", Symptom.VANISH, checks.cut_off_layers, "weight layers", 0.0, math.inf,
         "{value:.0f} weight layers, up to {layer}, are cut off from the output and get no gradient",
         "no weight layer is cut off from the output",
     ),
@@ -152,7 +156,7 @@ def judge(rule: Rule, recording: Recording) -> Finding:
     return conclude(rule, seen)
 
 
-def conclude(rule: Rule, seen: Evidence) -> Finding:
+def conclude(rule: Rule, seen: CheckValue) -> Finding:
     """What follows from a number by a rule, whether it was measured or predicted."""
     risk, sick = rule.limits(seen.weight_layers)
     severity = _severity(rule, seen)
@@ -178,7 +182,7 @@ def _in_words(layer: str | None) -> str:
     return f"module {layer}" if layer.isdigit() else layer
 
 
-def _severity(rule: Rule, seen: Evidence) -> Verdict:
+def _severity(rule: Rule, seen: CheckValue) -> Verdict:
     risk, sick = rule.limits(seen.weight_layers)
     if _beyond(rule, seen.value, sick):
         return Verdict.SICK

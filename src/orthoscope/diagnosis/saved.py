@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from orthoscope.diagnosis.checks import gradient_profile
 from orthoscope.diagnosis.diagnosis import Diagnosis
 from orthoscope.diagnosis.document import SCHEMA
-from orthoscope.diagnosis.evidence import gradient_profile
 from orthoscope.diagnosis.expectations import Expectation
 from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, Representation, Status

@@ -23,8 +23,12 @@ class Viewed(ABC):
         """Write `.html` or `.json`, whole or not at all."""
         report.write(path, [self.document()])
 
+    def _document_for_text(self) -> dict[str, Any]:
+        """The document without what only a page draws; overridden where that takes time to compute."""
+        return self.document()
+
     def __str__(self) -> str:
-        return report.text(self.document())
+        return report.text(self._document_for_text())
 
     __repr__ = __str__  # at a prompt, the table
 

@@ -10,15 +10,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from orthoscope.diagnosis.specimens import Specimen
+from orthoscope.activations import ACTIVATIONS
+from orthoscope.diagnosis.targets import NamedNetwork
 from orthoscope.init import SCHEMES
-from orthoscope.live.events import Hub, event
-from orthoscope.live.following import Follower, summary
+from orthoscope.live.events import Follower, Hub, event, summary
 from orthoscope.live.guard import LARGEST_BODY
 from orthoscope.live.work import Curves, Diagnoses
-from orthoscope.models.normalisations import VECTOR_NORMS
+from orthoscope.models.blocks import VECTOR_NORMS
 from orthoscope.report.viewer import viewer_page
-from orthoscope.theory.activations import NONLINEARITIES
 
 _LOOK_EVERY = 0.5  # seconds between two looks at a log
 _MOST_SAMPLES = 4_096
@@ -49,7 +48,7 @@ class Exploration:
         live = {
             "token": self._token,
             "follow": None if self._follower is None else self._follower.path.name,
-            "activations": list(NONLINEARITIES),
+            "activations": list(ACTIVATIONS),
             "norms": list(VECTOR_NORMS),
             "inits": list(SCHEMES),
         }
@@ -75,14 +74,14 @@ class Exploration:
         """Begin a diagnosis; its document comes as an event."""
         try:
             asked = json.loads(await _body(request))
-            specimen, seed = _specimen(asked)
+            network, seed = _network(asked)
         except ValueError as error:
             return JSONResponse({"error": str(error)}, 400)
         except ClientDisconnect:
             return Response(status_code=400)
-        if not self._diagnoses.start(specimen, seed):
+        if not self._diagnoses.start(network, seed):
             return JSONResponse({"error": "a diagnosis is under way: wait for its end"}, 409)
-        return JSONResponse({"started": specimen.target}, 202)
+        return JSONResponse({"started": network.target}, 202)
 
     async def events(self, _: Request) -> Response:
         first = [] if self._follower is None else [event("history", self._history())]
@@ -128,12 +127,12 @@ async def _body(request: Request) -> bytes:
     return content
 
 
-def _specimen(asked: Any) -> tuple[Specimen, int]:
+def _network(asked: Any) -> tuple[NamedNetwork, int]:
     _require(isinstance(asked, dict) and isinstance(asked.get("target"), str), "say which network: a target")
     samples, seed = asked.get("samples", 64), asked.get("seed", 0)
     _require(type(samples) is int and 1 <= samples <= _MOST_SAMPLES, f"samples are 1 to {_MOST_SAMPLES}")
     _require(type(seed) is int and 0 <= seed < 2**63, "a seed is a whole number from 0 to 2^63 - 1")
-    return Specimen(asked["target"], samples=samples), seed
+    return NamedNetwork(asked["target"], samples=samples), seed
 
 
 def _require(holds: bool, sentence: str) -> None:

@@ -1,9 +1,14 @@
-"""Server-sent events: what the server has to tell, to every page that listens."""
+"""Server-sent events: what the server has to tell, to every page that listens.
+
+A log that another process writes, one line of JSON a record: read as it grows.
+"""
 
 import asyncio
 import contextlib
 import json
+import math
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 _WAITING = 256  # events that a page may be behind before it is let go; it connects again by itself
@@ -66,3 +71,78 @@ class Hub:
 def event(kind: str, content: Any) -> str:
     """One event; JSON has no line breaks of its own."""
     return f"event: {kind}\ndata: {json.dumps(content, allow_nan=False, separators=(',', ':'))}\n\n"
+
+
+_MOST_AT_ONCE = 64 << 20  # bytes of one look; the rest is read at the next
+_RECORDS = 2_000  # whose scalars are kept for pages that come late
+
+
+class Follower:
+    """What a log of `watch` has said so far, and what is new in it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if self.path.is_dir():
+            raise ValueError(f"{str(path)!r} is a folder: give the log that a watch writes, such as run.jsonl")
+        self.history: list[dict[str, Any]] = []
+        self.latest: dict[str, Any] | None = None  # diagnosis
+        self._place = 0
+
+    def new(self) -> list[dict[str, Any]]:
+        """Records that were completed since the last look; half a line waits for its other half.
+
+        A line that is no record is passed over: another program's log should not end this one's. A file that has become
+        shorter is read from its beginning. One that is there and cannot be read raises OSError, and nothing is lost.
+        """
+        try:
+            size = self.path.stat().st_size
+            if size < self._place:
+                self._place, self.history, self.latest = 0, [], None
+            with self.path.open("rb") as file:
+                file.seek(self._place)
+                content = file.read(_MOST_AT_ONCE)
+        except FileNotFoundError:
+            return []  # not there yet
+        whole = content[: content.rfind(b"\n") + 1]
+        self._place += len(whole)
+        found = [record for line in whole.splitlines() if (record := _record(line)) is not None]
+        for record in found:
+            self._keep(record)
+        return found
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        self.history.append(summary(record))
+        del self.history[:-_RECORDS]
+        self.latest = record.get("diagnosis") or self.latest
+
+
+def summary(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without its layers."""
+    diagnosis = record.get("diagnosis") or {}
+    return {
+        "step": record["step"],
+        "name": str(record.get("name", "")),
+        "scalars": {str(k): v for k, v in (record.get("scalars") or {}).items() if isinstance(v, int | float)},
+        "verdict": diagnosis.get("verdict"),
+        "summary": diagnosis.get("summary"),
+    }
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """An object with a step, whose scalars and diagnosis are objects if they are there; nan and infinity are null."""
+    try:
+        content = json.loads(line, parse_constant=lambda _: None, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return None
+    known = isinstance(content, dict) and isinstance(content.get("step"), int)
+    return content if known and all(_is_object(content.get(name)) for name in ("scalars", "diagnosis")) else None
+
+
+def _is_object(content: Any) -> bool:
+    return content is None or isinstance(content, dict)
+
+
+def _finite(digits: str) -> float | None:
+    """1e999 is JSON, but no number that could be told again."""
+    number = float(digits)
+    return number if math.isfinite(number) else None

@@ -1,14 +1,127 @@
-"""Line charts as inline SVG: a frame with ticks, a band, lines with gaps, a marker. Strings in, strings out."""
+"""From data to pixels: linear and logarithmic axes with ticks that people would choose.
 
-from collections.abc import Sequence
+Lines with gaps, and lines that leave their frame.
+
+Line charts as inline SVG: a frame with ticks, a band, lines with gaps, a marker. Strings in, strings out.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
+from itertools import groupby, pairwise
 
-from orthoscope.report.clipping import clipped, segments
 from orthoscope.report.reading import Number
-from orthoscope.report.scales import Scale, tick_label
 from orthoscope.report.wording import shortened
+
+_MOST_TICKS = 5
+_MARGIN = 0.1  # decades: a constant 1 belongs in the middle, not on the border
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps `low`..`high` to pixels `start`..`end`; a logarithmic one undefined (None) at zero and below."""
+
+    low: Number
+    high: Number
+    start: Number
+    end: Number
+    logarithmic: bool = False
+
+    def __call__(self, value: Number | None) -> Number | None:
+        if value is None or not math.isfinite(value) or (self.logarithmic and value <= 0):
+            return None
+        low, high, at = (self._place(self.low), self._place(self.high), self._place(value))
+        pixel = self.start + (at - low) / (high - low) * (self.end - self.start)
+        return pixel if math.isfinite(pixel) else None
+
+    def ticks(self) -> list[Number]:
+        return decades(self.low, self.high) if self.logarithmic else round_steps(self.low, self.high)
+
+    def _place(self, value: Number) -> Number:
+        return math.log10(value) if self.logarithmic else value
+
+
+def round_steps(low: Number, high: Number) -> list[Number]:
+    """At most six multiples of 1, 2 or 5 times a power of ten."""
+    rough = (high - low) / _MOST_TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)]
+
+
+def decades(low: Number, high: Number) -> list[Number]:
+    """Powers of ten, thinned to at most six."""
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    step = max(1, math.ceil((last - first) / _MOST_TICKS))
+    return [10.0**exponent for exponent in range(first, last + 1, step)]
+
+
+def whole_decades(values: Iterable[Number | None]) -> tuple[Number, Number]:
+    """The powers of ten around the positive values with a margin; 1 to 10 if there are none."""
+    exponents = [math.log10(value) for value in values if value is not None and 0 < value < math.inf]
+    # 10⁻³²³ and 10³⁰⁸ are the outermost decades that a float can hold.
+    low = min(307, max(-323, math.floor(min(exponents, default=_MARGIN) - _MARGIN)))
+    high = min(308, math.ceil(max(exponents, default=1 - _MARGIN) + _MARGIN))
+    return 10.0**low, 10.0 ** max(high, low + 1)
+
+
+def tick_label(value: Number) -> str:
+    """`0.5`, `20`, `10⁻⁶`."""
+    if value == 0:
+        return "0"
+    exponent = math.log10(abs(value))
+    if abs(exponent - round(exponent)) < 1e-9 and not -3 < exponent < 4:
+        return "10" + str(round(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{value:.4g}".replace("-", "−")
+
+
+Point = tuple[Number, Number]
+_SLACK = 1.0  # pixels: a value on the border may be rounded beyond it
+
+
+def segments(points: Sequence[tuple[Number | None, Number | None]]) -> list[list[Point]]:
+    """Runs of defined points: an undefined one leaves a gap."""
+    runs: list[list[Point]] = [[]]
+    for x, y in points:
+        if x is not None and y is not None:
+            runs[-1].append((x, y))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def clipped(runs: Sequence[Sequence[Point]], top: Number, bottom: Number) -> list[list[Point]]:
+    """The parts of lines between two heights; where a line leaves, it ends on the border."""
+    pieces: list[list[Point]] = []
+    for run in runs:
+        if all(top - _SLACK <= y <= bottom + _SLACK for _, y in run):
+            pieces.append(list(run))
+            continue
+        parts = [part for pair in pairwise(run) if (part := _inside(*pair, top, bottom)) is not None]
+        for start, end in parts:
+            if pieces and pieces[-1][-1] is start:
+                pieces[-1].append(end)
+            else:
+                pieces.append([start, end])
+    return pieces
+
+
+def _inside(start: Point, end: Point, top: Number, bottom: Number) -> tuple[Point, Point] | None:
+    """The stretch of one segment between two heights, its ends kept as they are where they lie inside."""
+    (x, y), (rise, run) = start, (end[1] - start[1], end[0] - start[0])
+    if rise == 0:
+        return (start, end) if top <= y <= bottom else None
+    crossings = sorted(((top - y) / rise, (bottom - y) / rise))
+    enter, leave = max(0.0, crossings[0]), min(1.0, crossings[1])
+    if enter >= leave:
+        return None
+    first = start if enter == 0 else (x + enter * run, y + enter * rise)
+    last = end if leave == 1 else (x + leave * run, y + leave * rise)
+    return first, last
+
 
 WIDTH, HEIGHT = 340, 220
 LEFT, RIGHT, TOP, BOTTOM = 44, 328, 40, 186

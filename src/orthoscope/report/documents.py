@@ -1,14 +1,70 @@
-"""Documents in and out of files: strict JSON, its schema, and a write that happens whole or not at all."""
+"""One page for a report: no network, readable from a file, on paper, in the dark, and without its script.
+
+Documents in and out of files: strict JSON, its schema, and a write that happens whole or not at all.
+"""
 
 import json
 import os
-import secrets
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from orthoscope.report.page import html
-from orthoscope.report.reading import Document, the_single
+from orthoscope.files import replace
+from orthoscope.findings import Verdict
+from orthoscope.report.comparison_page import comparison_page
+from orthoscope.report.fix_page import fix_page
+from orthoscope.report.html import overview, safe
+from orthoscope.report.network_page import network
+from orthoscope.report.prediction_page import prediction_page
+from orthoscope.report.reading import COMPARISON, FIX, PREDICTION, RESIDUAL, WATCH, Document, the_single
+from orthoscope.report.residual import residual_page
+from orthoscope.report.viewer import viewer_page
+from orthoscope.report.watch import watch_page
+from orthoscope.report.wording import LONGEST_TITLE, shortened
+
+_NOTEBOOK_HEIGHT = 700
+_PAGES = {
+    PREDICTION: prediction_page,
+    RESIDUAL: residual_page,
+    WATCH: watch_page,
+    COMPARISON: comparison_page,
+    FIX: fix_page,
+}
+
+
+def html(documents: list[Document]) -> str:
+    """A report, or any single document that has a page, as one self-contained HTML page."""
+    single = the_single(documents)
+    if single is not None:
+        if single["schema"] not in _PAGES:
+            raise ValueError(f"there is no page of a document of schema {single['schema']!r}: write .json instead")
+        return _PAGES[single["schema"]](single)
+    sections = "".join(network(documents, index) for index in range(len(documents)))
+    together = overview(documents) if len(documents) > 1 else ""
+    return viewer_page(documents, _title(documents), together + sections)
+
+
+def notebook(document: Document) -> str:
+    """The page in a frame of its own: its style cannot leak into the notebook, nor the notebook's into it.
+
+    Its scripts run, but of an origin that is nobody's: they reach neither the notebook nor its cookies.
+    """
+    return (
+        f'<iframe srcdoc="{escape(html([document]), quote=True)}" sandbox="allow-scripts allow-downloads" '
+        f'title="Orthoscope report" width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'
+    )
+
+
+def _title(documents: Sequence[Document]) -> str:
+    if len(documents) == 1:
+        return safe(shortened(documents[0]["name"], LONGEST_TITLE)) or "a network without a name"
+    counts = Counter(document["verdict"] for document in documents)
+    parts = [f"{counts[verdict]} {verdict.lower()}" for verdict in reversed(Verdict) if counts[verdict]]
+    return f"{len(documents)} networks" + (f": {', '.join(parts)}" if parts else "")
+
 
 SCHEMA = "orthoscope.report/2"
 
@@ -36,18 +92,3 @@ def write(path: str | os.PathLike[str], documents: list[Document]) -> None:
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}")
     replace(target, render(documents))
-
-
-def replace(target: Path, content: str) -> None:
-    """The whole file or none of it: written beside its place, then renamed into it."""
-    # Beside the target, because a rename is atomic only within one file system. Not `tempfile`: its
-    # files are readable by their owner alone, and stay so after the rename.
-    temporary = target.with_name(f".orthoscope-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orthoscope.report.frames import Row, frame_rows
+from orthoscope.report.dataframes import Row, frame_rows
 from orthoscope.report.reading import Document, is_prediction, is_residual, is_watch
 from orthoscope.report.wording import LONGEST_TITLE, printable, shortened
 

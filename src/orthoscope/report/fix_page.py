@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from orthoscope.report.comparison_page import change_banner, comparison_parts
-from orthoscope.report.lists import details_list
-from orthoscope.report.network import network
-from orthoscope.report.prescriptions_list import code_block
+from orthoscope.report.html import details_list, safe
+from orthoscope.report.network_page import code_block, network
 from orthoscope.report.reading import Document
-from orthoscope.report.tables import safe
 from orthoscope.report.viewer import viewer_page
 from orthoscope.report.wording import LONGEST_TITLE, shortened
 

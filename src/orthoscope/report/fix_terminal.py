@@ -9,10 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orthoscope.report.labelled import labelled, verdict_text
-from orthoscope.report.paired_layers import spaced_weights
+from orthoscope.report.comparison_page import spaced_weights
 from orthoscope.report.reading import Document
-from orthoscope.report.wording import UNDEFINED, fixed, number, printable, significant
+from orthoscope.report.wording import UNDEFINED, fixed, labelled, number, printable, significant, verdict_text
 
 
 def comparison_terminal(document: Document) -> RenderableType:

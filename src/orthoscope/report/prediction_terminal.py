@@ -1,19 +1,200 @@
-"""A prediction in a terminal: how deep it trains, the numbers by depth, their curves, and who says so."""
+"""What the views of a prediction read off its document: the answer, and which depths to show.
+
+A curve in one line of text: eight heights of a block, a space where it is undefined.
+
+The table of depths in a terminal: about fourteen of them, as wide as the console allows.
+
+A prediction in a terminal: how deep it trains, the numbers by depth, their curves, and who says so.
+
+Several predictions side by side: how deep each network trains, and what ends it.
+"""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
-from orthoscope.report.depth_table import DepthTable, growth
-from orthoscope.report.labelled import LABEL_WIDTH, labelled
-from orthoscope.report.prediction_reading import deepest_of, most_directions, turning_point
+from orthoscope.findings import Verdict
 from orthoscope.report.reading import Document, Number, share
-from orthoscope.report.sparkline import place, pointer, sparkline
-from orthoscope.report.wording import fixed, printable, significant
+from orthoscope.report.wording import (
+    LABEL_WIDTH,
+    UNDEFINED,
+    fixed,
+    labelled,
+    number,
+    printable,
+    rank,
+    signed,
+    significant,
+    verdict_text,
+)
+
+DepthRow = Mapping[str, Any]
+_ABOUT = 14  # depths on one screen
+_MOST = 16
+_FINEST = 100  # steps; 48 of them already pass through 14 of the depths 1..17
+
+
+def deepest_of(document: Document) -> str:
+    """`37 of 500`: the deepest network that should train, of the depths that were asked for."""
+    deepest = "none" if document["deepest"] is None else document["deepest"]
+    return f"{deepest} of {document['depths'][-1]['depth']}"
+
+
+def most_directions(document: Document) -> int:
+    """Most directions that the samples can span in a hidden layer."""
+    return int(min(document["samples"], document["width"]))
+
+
+def turning_point(document: Document) -> tuple[int, str] | None:
+    """The least depth that is not healthy, and in words what it is from there on."""
+    at_risk, sick = document["at_risk_from"], document["sick_from"]
+    if at_risk is None:
+        return None
+    return int(at_risk), "sick from" if at_risk == sick else "at risk from"
+
+
+def beginnings(document: Document, check: str) -> dict[Verdict, DepthRow]:
+    """The least depth at which a check finds each severity, with what it found there."""
+    found: dict[Verdict, DepthRow] = {}
+    for row in document["depths"]:
+        for finding in row["findings"]:
+            if finding["check"] == check:
+                found.setdefault(Verdict(finding["severity"]), {**finding, "depth": row["depth"]})
+    return found
+
+
+def checks_that_found(document: Document) -> list[str]:
+    """Names of the checks that find something at some depth, in the order in which they do."""
+    return list(dict.fromkeys(finding["check"] for row in document["depths"] for finding in row["findings"]))
+
+
+def shown_depths(document: Document) -> list[DepthRow]:
+    """About fourteen depths on a logarithmic scale, with the first, the last and those where the verdict changes."""
+    rows: Sequence[DepthRow] = document["depths"]
+    if len(rows) <= _MOST:
+        return list(rows)
+    named = {document[name] for name in ("deepest", "at_risk_from", "sick_from")}
+    kept = {0, len(rows) - 1} | {index for index, row in enumerate(rows) if row["depth"] in named}
+    shown = kept
+    for count in range(2, _FINEST):
+        more = kept | set(_logarithmic(rows, count))
+        if len(more) > _MOST:
+            break
+        shown = more
+        if len(shown) >= _ABOUT:
+            break
+    return [rows[index] for index in sorted(shown)]
+
+
+def _logarithmic(rows: Sequence[DepthRow], count: int) -> list[int]:
+    """Indices of `count` depths in equal ratios, as nearly as whole numbers can be."""
+    first, last = rows[0]["depth"], rows[-1]["depth"]
+    wanted = [round(first * (last / first) ** (step / (count - 1))) for step in range(count)]
+    return [bisect_left(rows, depth, key=lambda row: row["depth"]) for depth in wanted]
+
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[Number | None], low: Number, high: Number, columns: int) -> str:
+    """Values from `low` (lowest block) to `high` (full block); more of them than columns are thinned."""
+    count = min(columns, len(values))
+    places = [place(column, count, len(values)) for column in range(count)]
+    return "".join(_block(values[index], low, high) for index in places)
+
+
+def place(index: int, count: int, among: int) -> int:
+    """Where number `index` of `count` falls `among` others that span the same range."""
+    return 0 if count < 2 else round(index * (among - 1) / (count - 1))
+
+
+def pointer(column: int, columns: int, sentences: Sequence[str]) -> str:
+    """A mark under a column with the first sentence that fits beside it; the mark alone if none does."""
+    for sentence in sentences:
+        if column + 2 + len(sentence) <= columns:
+            return f"{' ' * column}▲ {sentence}"
+        if len(sentence) + 1 <= column:
+            return f"{sentence:>{column - 1}} ▲"
+    return f"{' ' * column}▲"
+
+
+def _block(value: Number | None, low: Number, high: Number) -> str:
+    if value is None:
+        return " "
+    share = 0.5 if high == low else (value - low) / (high - low)
+    return _BLOCKS[round(min(1.0, max(0.0, share)) * (len(_BLOCKS) - 1))]
+
+
+_NARROW, _WIDE = 72, 92  # columns below which two numbers are left out, and from which symptoms fit too
+_LEFT_OUT = ("rms", "isometry")
+
+
+@dataclass(frozen=True)
+class DepthTable:
+    """Renders itself at the width it is given; an arrow is where the network stops being healthy."""
+
+    document: Document
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        wide, narrow = options.max_width >= _WIDE, options.max_width < _NARROW
+        rows = shown_depths(self.document)
+        numbers = [_numbers(row, most_directions(self.document)) for row in rows]
+        shown = [name for name in numbers[0] if not (narrow and name in _LEFT_OUT)]
+        table = _empty_table(shown, wide)
+        for row, values in zip(rows, numbers, strict=True):
+            first = row["depth"] == self.document["at_risk_from"]
+            cells = [Text(values[name]) for name in shown]
+            symptoms = [Text(_symptoms(row))] if wide else []
+            depth = Text(f"{'→ ' if first else '  '}{row['depth']}")
+            table.add_row(depth, *cells, verdict_text(row["verdict"]), *symptoms, style="bold" if first else None)
+        yield table
+
+
+def deviating(value: Number | None, deviation: Number | None) -> str:
+    """`0.950 ± 0.021`, without the second where it is undefined."""
+    return fixed(value, 3) if value is None or deviation is None else f"{fixed(value, 3)} ± {fixed(deviation, 3)}"
+
+
+def growth(value: Number | None) -> str:
+    """E-folds with their sign; thousands of them as a power of ten."""
+    if value is None or abs(value) < 100:
+        return signed(value, 2)
+    return f"{'+' if value > 0 else ''}{number(value)}"
+
+
+def _empty_table(numbers: Sequence[str], wide: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("depth", *numbers):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    if wide:
+        table.add_column("symptoms")
+    return table
+
+
+def _numbers(row: DepthRow, possible: int) -> dict[str, str]:
+    effective = row["effective_rank"]
+    return {
+        "rms": number(row["rms"]),
+        "overlap ± sd": deviating(row["overlap"], row["overlap_deviation"]),
+        "gap": fixed(row["gap"]),
+        "rank": UNDEFINED if effective is None else f"{rank(effective)}/{possible}",
+        "isometry": number(row["isometry_gap"]),
+        "growth": growth(row["gradient_growth"]),
+    }
+
+
+def _symptoms(row: DepthRow) -> str:
+    return printable(", ".join(dict.fromkeys(finding["symptom"] for finding in row["findings"])))
+
 
 Values = Sequence[Number | None]
 _VALUE_WIDTH = 8  # columns for the first value of a curve, and for the last
@@ -120,3 +301,26 @@ def _most(values: Values) -> Number:
 
 def _ends(values: Values, worded: Callable[[Number | None], str]) -> tuple[str, str]:
     return worded(values[0]), worded(values[-1])
+
+
+def comparison_table(documents: Sequence[Document]) -> RenderableType:
+    """One row a network, in the order given, with the numbers at the deepest depth asked for."""
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("network", overflow="fold", min_width=20)
+    for heading in ("deepest", "sick from"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("ended by", overflow="fold")
+    for heading in ("overlap", "gap", "growth"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for document in documents:
+        last = document["depths"][-1]
+        table.add_row(
+            Text(printable(document["name"])),
+            Text(deepest_of(document)),
+            UNDEFINED if document["sick_from"] is None else str(document["sick_from"]),
+            Text(printable(", ".join(checks_that_found(document))) or "nothing"),
+            fixed(last["overlap"]),
+            fixed(last["gap"]),
+            number(last["gradient_growth"]),
+        )
+    return table

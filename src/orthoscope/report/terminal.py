@@ -14,8 +14,8 @@ from rich.text import Text
 
 from orthoscope.findings import State, Verdict
 from orthoscope.report.fix_terminal import code_to_paste, comparison_terminal, confirmation_terminal, fix_terminal
-from orthoscope.report.labelled import labelled, verdict_text
 from orthoscope.report.layer_table import LayerTable
+from orthoscope.report.network_page import theory_words
 from orthoscope.report.prediction_terminal import prediction_terminal
 from orthoscope.report.reading import (
     COMPARISON,
@@ -28,18 +28,19 @@ from orthoscope.report.reading import (
     is_residual,
     is_watch,
 )
-from orthoscope.report.residual_terminal import residual_terminal
-from orthoscope.report.theory import theory_words
-from orthoscope.report.watch_text import history_text
+from orthoscope.report.residual import residual_terminal
+from orthoscope.report.watch import history_text
 from orthoscope.report.wording import (
     count,
     fixed,
+    labelled,
     layer_name,
     printable,
     rank_at_end,
     shortened,
     significant,
     slope,
+    verdict_text,
 )
 
 _CHANGES = {FIX: fix_terminal, COMPARISON: comparison_terminal, CONFIRMATION: confirmation_terminal}

@@ -1,4 +1,6 @@
-r"""From additions to residual branches: $h_{i+1} = s(h_i) + F(h_i)$, found by what was made from what.
+r"""Questions to the graph of a forward pass: what a tensor was made from, and with which weights.
+
+From additions to residual branches: $h_{i+1} = s(h_i) + F(h_i)$, found by what was made from what.
 
 A sum is residual if one operand was made from the other with weights on the way (the skip is the identity), or both
 were made from the input of the module that adds, by separate ways (the skip is a projection: the first block of a
@@ -6,14 +8,79 @@ stage). No name of a class is asked for.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from torch import nn
+from torch.autograd.graph import GradientEdge, Node
 
-from orthoscope.probe.jacobians.graph import Ancestry, ancestry
 from orthoscope.probe.jacobians.sightings import ModuleCall, Point, Sum
-from orthoscope.probe.names import observable_modules
+from orthoscope.probe.modules import observable_modules
+
+
+@dataclass(frozen=True)
+class Ancestry:
+    """The operations between a tensor and an earlier one that it was made from."""
+
+    reached: bool  # whether it was made from it at all
+    operations: frozenset[Node]  # all that came after the earlier one
+    weights: bool  # whether a parameter took part
+
+
+def ancestry(later: GradientEdge, earlier: GradientEdge) -> Ancestry:
+    """How `later` was made from `earlier`.
+
+    Operations carry the order in which they were called, so whatever has a smaller number cannot lead to it; it may
+    still bring weights, as where all weights of a network are unpacked before its first layer.
+    """
+    origin, index = earlier.node, earlier.output_nr
+    if later.node is origin:
+        return Ancestry(later.output_nr == index, frozenset(), False)
+    limit = origin._sequence_nr()
+    seen: set[Node] = set()
+    aside: set[Node] = set()
+    reached = False
+    todo = [later.node]
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        for parent, number in _parents(node):
+            if parent is origin:
+                reached = reached or number == index
+            elif _is_leaf(parent) or parent._sequence_nr() < limit:
+                aside.add(parent)
+            else:
+                todo.append(parent)
+    return Ancestry(reached, frozenset(seen), _has_weights(aside, origin))
+
+
+def _has_weights(nodes: set[Node], without: Node) -> bool:
+    """Whether a parameter is among the nodes or what they were made from; not by way of `without`."""
+    seen = {without}
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if _is_leaf(node) and isinstance(getattr(node, "variable", None), nn.Parameter):
+            return True
+        todo += [parent for parent, _ in _parents(node)]
+    return False
+
+
+def _is_leaf(node: Node) -> bool:
+    """Whether a node stands for a tensor that nothing in the graph made: a parameter, or the sample."""
+    return node.name() == "torch::autograd::AccumulateGrad"
+
+
+def _parents(node: Node) -> Iterator[tuple[Node, int]]:
+    for parent, number in node.next_functions:
+        if parent is not None:
+            yield parent, number
+
 
 IDENTITY, PROJECTION, NONE = "identity", "projection", "none"
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from orthoscope.probe.batches import Call, copied
-from orthoscope.probe.names import unwrapped
+from orthoscope.probe.modules import unwrapped
 
 
 def replica(model: nn.Module, dtype: torch.dtype | None = None, statistics: Call | None = None) -> nn.Module:

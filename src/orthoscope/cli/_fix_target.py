@@ -1,0 +1,201 @@
+"""The body of `orthoscope fix`: build, fix, confirm before and after, write what was asked for.
+
+Weights to a safetensors file, whole or not at all.
+"""
+
+import os
+import re
+import secrets
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from safetensors.torch import save_model
+from torch import nn
+
+from orthoscope import report
+from orthoscope.files import replace as write_whole
+from orthoscope.models import TargetError, resolve, resolve_batch
+from orthoscope.prescriptions.confirmation import confirm
+from orthoscope.prescriptions.prescription import snippet
+from orthoscope.prescriptions.trials import Fix, Outcome, Progress, fix
+
+DONE, NOT_MENDED = 0, 1
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where results go; nothing is written to a place that is None."""
+
+    weights: Path | None = None
+    snippet: Path | None = None
+    json: str | None = None  # "-" is standard output
+    html: Path | None = None  # written whatever came of it: what was tried is worth reading
+
+    @staticmethod
+    def within(folder: Path, html: Path | None = None) -> "Places":
+        """All of them in one folder, but the page."""
+        return Places(folder / "fixed.safetensors", folder / "fix.py", str(folder / "fix.json"), html)
+
+
+def fix_target(
+    text: str,
+    batch: str | None,
+    samples: int,
+    seed: int,
+    steps: int | None,
+    trained: bool | None,
+    reinitialize: bool,
+    weights: Path | None,
+    progress: Progress,
+    note: Callable[[str], None],
+) -> Fix:
+    """Fix what the text names; `steps` of training confirm it, if not None."""
+    model, example = _built(text, batch, samples, seed)
+    trials = 0.5 if steps is not None else 1.0  # of all the time, about
+
+    def first(share: float, what: str) -> None:
+        progress(trials * share, what)
+
+    found = _fixed(text, model, example, trained, reinitialize, max(64, samples), seed, first)
+    if steps is not None and found.steps:
+        found = _told(_confirmed(found, model, example, steps, seed, progress, note))
+    return replace(found, code=_code(found, text, batch, samples, seed, weights))
+
+
+def conclude(found: Fix, places: Places) -> int:
+    """Show a fix and write it where it was asked for; gives the exit code."""
+    document = found.document()
+    console = Console(stderr=places.json == "-")
+    console.print(report.terminal(document))
+    console.print(report.code_to_paste(document), markup=False, highlight=False, soft_wrap=True)
+    if found.steps:
+        for path in (places.weights, places.snippet):
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+        _write(found, places)
+    if places.html is not None:
+        report.write(places.html, [document])
+        print(f"wrote {places.html}", file=sys.stderr)
+    if places.json == "-":
+        print(report.report_json([document]))
+    elif places.json is not None and found.steps:
+        report.write(places.json, [document])
+        print(f"wrote {places.json}", file=sys.stderr)
+    failed = found.outcome in (Outcome.NOTHING_HELPED, Outcome.TRAINED)
+    return NOT_MENDED if failed or _refuted(found) else DONE
+
+
+def _built(text: str, batch: str | None, samples: int, seed: int) -> tuple[nn.Module, Any]:
+    generator = torch.Generator().manual_seed(seed)
+    target = resolve(text)
+    source = target.batch if batch is None else resolve_batch(batch)
+    model = target.build(generator)
+    return model, source(samples, generator)
+
+
+def _fixed(
+    text: str,
+    model: nn.Module,
+    example: Any,
+    trained: bool | None,
+    reinitialize: bool,
+    max_samples: int,
+    seed: int,
+    progress: Progress,
+) -> Fix:
+    try:
+        return fix(
+            model,
+            example,
+            trained=trained,
+            reinitialize=reinitialize,
+            max_samples=max_samples,
+            seed=seed,
+            name=text,
+            progress=progress,
+        )
+    except ValueError:
+        raise  # it says what to do
+    except Exception as error:  # the user's network may raise anything
+        lines = str(error).strip().splitlines()
+        raise TargetError(
+            f"{text!r} fails on its batch with {type(error).__name__}: {lines[0] if lines else 'no message'}; "
+            "give a batch that fits with --batch, or see where with --traceback"
+        ) from error
+
+
+def _confirmed(
+    found: Fix, model: nn.Module, example: Any, steps: int, seed: int, progress: Progress, note: Callable[[str], None]
+) -> Fix:
+    def at(done: float) -> Progress:
+        return lambda share, what: progress(done + share / 4, what)
+
+    try:
+        before = confirm(model, batch=example, steps=steps, diagnosis=found.before, seed=seed, progress=at(0.5))
+        after = confirm(found.model, batch=example, steps=steps, diagnosis=found.after, seed=seed, progress=at(0.75))
+    except (ValueError, RuntimeError) as reason:
+        note(f"not confirmed by a training: {reason}")
+        return found
+    return replace(found, confirmations=(before, after))
+
+
+def _refuted(found: Fix) -> bool:
+    """Whether the fixed network was trained and learned too little."""
+    return found.confirmations is not None and found.confirmations[1].trains is False
+
+
+def _told(found: Fix) -> Fix:
+    """A fix that training refutes says so in its first sentence."""
+    return replace(found, sentence=f"{found.sentence}, but a short training refutes it") if _refuted(found) else found
+
+
+def _write(found: Fix, places: Places) -> None:
+    if places.weights is not None:
+        write_weights(places.weights, found.model)
+        print(f"wrote {places.weights}", file=sys.stderr)
+    if places.snippet is not None:
+        write_whole(places.snippet, found.snippet)
+        print(f"wrote {places.snippet}", file=sys.stderr)
+
+
+def _code(found: Fix, text: str, batch: str | None, samples: int, seed: int, weights: Path | None) -> str:
+    """The snippet with the network as the user names it: their own function, or the target resolved."""
+    own = re.fullmatch(r"([\w.]+):(\w+)", text)
+    zoo = own is not None and own[1] in ("timm", "hf")
+    if own is not None and not zoo:
+        build = f"from {own[1]} import {own[2]}\n\nmodel = {own[2]}()"
+        source = f"orthoscope.models.resolve({text!r}).batch({samples})"
+    else:
+        build = (
+            f"target = orthoscope.models.resolve({text!r})\n"
+            f"generator = torch.Generator().manual_seed({seed})\n"
+            "model = target.build(generator)"
+        )
+        source = f"target.batch({samples}, generator)"
+    if batch is not None:
+        source = f"orthoscope.models.resolve_batch({batch!r})({samples})"
+    # The whole path: the snippet may be run from anywhere.
+    return snippet(found.steps, build, f"batch = {source}", None if weights is None else str(weights.resolve()))
+
+
+def write_weights(path: Path, model: nn.Module) -> None:
+    """Parameters and buffers; tensors that are shared are written once. A file that was there stays until then."""
+    # Beside the target: a rename is atomic only within one file system.
+    temporary = path.with_name(f".orthoscope-{secrets.token_hex(8)}.tmp")
+    try:
+        temporary.touch()
+        permissions = (
+            temporary.stat().st_mode
+        )  # of any new file here; safetensors replaces it by one for its owner only
+        save_model(model, str(temporary))
+        temporary.chmod(permissions)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,284 @@
+"""What the checks look at: from a recording to one number each, with the layer where it begins."""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from orthoscope.diagnosis.calibration import TYPICAL_DEPTH
+from orthoscope.metrics import Slope, depth_slope
+from orthoscope.probe import Layer, Recording, Representation, Status
+
+# Fewer directions than this, and a rank says nothing: two samples always span a line.
+_FEWEST_DIRECTIONS = 4
+ENOUGH_DIRECTIONS = 21
+
+
+@dataclass(frozen=True)
+class CheckValue:
+    """The number a rule compares with its limits, and where along the network each limit is crossed.
+
+    `begins(limit)` names the layer from which on the value is beyond a limit, None if it never is.
+    """
+
+    value: float
+    begins: Callable[[float], str | None] = lambda limit: None
+    standard_error: float | None = None
+    weight_layers: int = TYPICAL_DEPTH  # of the network: some limits depend on its depth
+
+
+class NotChecked(Exception):  # noqa: N818 - a reason, not an error
+    """Raised by a measure that has nothing to go by; its message is the reason the report gives."""
+
+
+@dataclass(frozen=True)
+class GradientProfile:
+    """Log-norms of the gradient at the weight layers, input to output, and their slope toward the input."""
+
+    layers: tuple[Layer, ...]
+    slope: Slope
+
+    @property
+    def log_norms(self) -> list[float]:
+        return [math.log(layer.gradient_norm or math.nan) for layer in self.layers]
+
+    @property
+    def growth(self) -> float:
+        """Change of the log-norm from the last weight layer to the first, along the fitted line."""
+        return self.slope.value.item() * (len(self.layers) - 1)
+
+
+def gradient_profile(recording: Recording) -> GradientProfile | None:
+    """The weight layers whose gradient is finite and not zero, or None if there are fewer than three."""
+    layers = tuple(
+        layer
+        for layer in recording.layers
+        if layer.depth is not None and layer.gradient_norm and math.isfinite(layer.gradient_norm)
+    )
+    if len(layers) < 3:
+        return None
+    norms = torch.tensor([layer.gradient_norm for layer in layers], dtype=torch.float64)
+    return GradientProfile(layers, depth_slope(norms.log()))
+
+
+def fitted_slope(log_norms: Sequence[float]) -> float:
+    """The slope toward the input of log-norms that theory gives, nan where it has too few."""
+    if len(log_norms) < 3 or not all(map(math.isfinite, log_norms)):
+        return math.nan
+    return depth_slope(torch.tensor(log_norms, dtype=torch.float64)).value.item()
+
+
+def weight_layers(recording: Recording) -> int:
+    """How many times a weight layer was called; at least one."""
+    return max(1, sum(layer.depth is not None for layer in recording.layers))
+
+
+def gradient_growth(recording: Recording) -> CheckValue:
+    """How many e-folds the gradient grows from the output to the input; negative when it shrinks."""
+    profile = _profile_or_reason(recording)
+    last = profile.log_norms[-1]
+    toward_input = list(zip(profile.layers, profile.log_norms, strict=True))[::-1]
+
+    def begins(limit: float) -> str | None:
+        sign = math.copysign(1, limit)
+        return next(
+            (layer.name for layer, norm in toward_input if sign * (norm - last) > abs(limit)),
+            profile.layers[0].name,
+        )
+
+    steps = len(profile.layers) - 1
+    return CheckValue(profile.growth, begins, profile.slope.standard_error.item() * steps, weight_layers(recording))
+
+
+def largest_gradient(recording: Recording) -> CheckValue:
+    """E-folds by which the largest gradient of a weight layer exceeds that of the last one: a cliff has no slope."""
+    return _extreme_gradient(recording, max)
+
+
+def smallest_gradient(recording: Recording) -> CheckValue:
+    """E-folds by which the smallest gradient of a weight layer falls short of that of the last one, negative."""
+    return _extreme_gradient(recording, min)
+
+
+def _extreme_gradient(recording: Recording, extreme: Callable[..., float]) -> CheckValue:
+    profile = _profile_or_reason(recording)
+    last = profile.log_norms[-1]
+    value = extreme(norm - last for norm in profile.log_norms)
+    layer = profile.layers[profile.log_norms.index(extreme(profile.log_norms))]
+    return CheckValue(value, lambda limit: layer.name)
+
+
+def _profile_or_reason(recording: Recording) -> GradientProfile:
+    if not recording.gradient_source:
+        raise NotChecked("nothing in the output can be differentiated")
+    profile = gradient_profile(recording)
+    if profile is None:
+        raise NotChecked("fewer than 3 weight layers have a finite gradient that is not zero")
+    return profile
+
+
+def starved_layers(recording: Recording) -> CheckValue:
+    """How many weight layers, counted from the input, get a gradient of exactly zero before the first that gets one.
+
+    A zero between layers that do get one is a branch that starts closed, not a vanished gradient.
+    """
+    seen = [layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None]
+    if not seen:
+        raise NotChecked("no gradient was observed at any weight layer")
+    starved = list(itertools.takewhile(lambda layer: layer.gradient_norm == 0, seen))
+    return CheckValue(float(len(starved)), lambda limit: starved[-1].name if starved else None)
+
+
+def cut_off_layers(recording: Recording) -> CheckValue:
+    """How many weight layers that ask for a gradient are cut off from the output: detached, or run without one."""
+    if not recording.gradient_source:
+        raise NotChecked("nothing in the output can be differentiated")
+    cut = [
+        layer
+        for layer in recording.layers
+        if layer.depth is not None and layer.trainable
+        if layer.gradient_norm is None and layer.weight_gradient_norm is None
+    ]
+    return CheckValue(float(len(cut)), lambda limit: cut[-1].name if cut else None)
+
+
+def constant_outputs(recording: Recording) -> CheckValue:
+    """1 if what comes out at the end does not depend on the batch, 0 if it does."""
+    if not recording.layers:
+        raise NotChecked("no module was observed")
+    constant = [layer for layer in recording.layers if layer.status is Status.CONSTANT]
+    lost = bool(constant) and recording.layers[-1].status is Status.CONSTANT and recording.samples > 1
+    return CheckValue(float(lost), lambda limit: constant[0].name)
+
+
+def non_finite_outputs(recording: Recording) -> CheckValue:
+    """How many module outputs hold nan or infinity."""
+    broken = [layer for layer in recording.layers if layer.status is Status.NOT_FINITE]
+    return CheckValue(float(len(broken)), lambda limit: broken[0].name if broken else None)
+
+
+def non_finite_gradients(recording: Recording) -> CheckValue:
+    """How many gradients hold nan or infinity, forward outputs being finite; begins nearest the output."""
+    gradients = [layer for layer in recording.layers if layer.gradient_norm is not None]
+    if not gradients:
+        raise NotChecked("no gradient was observed")
+    broken = [layer for layer in gradients if not math.isfinite(layer.gradient_norm or 0.0)]
+    return CheckValue(float(len(broken)), lambda limit: broken[-1].name if broken else None)
+
+
+def dead_layers(recording: Recording) -> CheckValue:
+    """How many module outputs are exactly zero without being made so by a weight that starts at zero."""
+    dead = [layer for layer in recording.layers if layer.status is Status.DEAD]
+    return CheckValue(float(len(dead)), lambda limit: dead[0].name if dead else None)
+
+
+def sample_rank(recording: Recording) -> CheckValue:
+    """Share of the directions of a healthy network that samples still use, toward the end of the network."""
+    narrowest = math.inf
+
+    def share(layer: Layer) -> float | None:
+        # What a bottleneck let go no later layer can bring back: it is judged by its narrowest layer so far.
+        nonlocal narrowest
+        if layer.depth is not None:
+            narrowest = min(narrowest, layer.capacity)
+        return _rank_share(layer.sample_view, int(min(layer.capacity, narrowest)))
+
+    return _persistent(recording, share, "samples")
+
+
+def token_rank(recording: Recording) -> CheckValue:
+    """The same for the tokens of a sequence."""
+    return _persistent(recording, _token_rank_share, "tokens")
+
+
+def sample_angles(recording: Recording) -> CheckValue:
+    """1 minus the mean cosine of two samples, toward the end of the network: 0 when all point one way."""
+    return _persistent(recording, lambda layer: _spread(layer.sample_view), "samples")
+
+
+def token_angles(recording: Recording) -> CheckValue:
+    """The same for two tokens of a sequence: attention can merge them while samples stay apart."""
+    return _persistent(recording, lambda layer: _spread(layer.token_view), "tokens")
+
+
+def input_variation(recording: Recording) -> CheckValue:
+    """Share of the input's energy that is around its mean: 0 when all samples are the same."""
+    _several_samples(recording)
+    view = recording.input.sample_view
+    return CheckValue(0.0 if view is None else max(0.0, 1 - view.mean_energy), lambda limit: "input")
+
+
+def input_rank(recording: Recording) -> CheckValue:
+    """The same for the samples of the batch itself."""
+    _several_samples(recording)
+    if not recording.input.kind.startswith(("float", "bfloat")):
+        raise NotChecked("the input is not of real numbers: ids have no directions")
+    share = _rank_share(recording.input.sample_view, recording.input.capacity)
+    if share is None:
+        raise NotChecked(f"a rank needs at least {_FEWEST_DIRECTIONS} samples and units")
+    return CheckValue(share, lambda limit: "input")
+
+
+def _several_samples(recording: Recording) -> None:
+    if recording.samples < 2:
+        raise NotChecked("one sample has nobody to be compared with: give a batch of at least 8")
+
+
+def _rank_share(view: Representation | None, capacity: int) -> float | None:
+    return None if view is None else rank_share(view.effective_rank, capacity)
+
+
+def rank_share(effective_rank: float, capacity: int) -> float | None:
+    """(effective rank - 1)/(enough - 1): 0 for one direction, 1 for enough or more; None where a rank says nothing.
+
+    The rank of a collapsed network hardly depends on how many samples it is shown, so it is compared with
+    a number of directions that is enough, not with all that are possible, unless those are fewer.
+    """
+    if capacity < _FEWEST_DIRECTIONS or math.isnan(effective_rank):
+        return None
+    return min(1.0, (effective_rank - 1) / (min(capacity, ENOUGH_DIRECTIONS) - 1))
+
+
+def _token_rank_share(layer: Layer) -> float | None:
+    return _rank_share(layer.token_view, min(layer.tokens, layer.shape[-1]))
+
+
+def _spread(view: Representation | None) -> float | None:
+    return None if view is None or math.isnan(view.overlap) else 1 - view.overlap
+
+
+def _persistent(recording: Recording, value: Callable[[Layer], float | None], what: str) -> CheckValue:
+    _several_samples(recording)
+    values = [(layer, number) for layer in recording.layers if (number := value(layer)) is not None]
+    if not values:
+        raise NotChecked(f"no layer shows enough {what} and units to speak of directions")
+
+    def begins(limit: float) -> str | None:
+        low = [number < limit for _, number in values]
+        start = lasting_start(low)
+        return values[len(low) - 1 - low[::-1].index(True) if start is None else start][0].name
+
+    ended = lasting_value([number for _, number in values])
+    return CheckValue(ended, begins, weight_layers=weight_layers(recording))
+
+
+def lasting_start(low: Sequence[bool]) -> int | None:
+    """Where a state begins that lasts to the end: the start that gains most of (low minus not low), None if none gains.
+
+    A gate or a ten-way head may look different for a moment; a few such layers do not end a collapse,
+    and a few low ones do not make it.
+    """
+    best, start, total = 0, None, 0
+    for index in range(len(low) - 1, -1, -1):
+        total += 1 if low[index] else -1
+        if total > best and low[index]:
+            best, start = total, index
+    return start
+
+
+def lasting_value(values: Sequence[float]) -> float:
+    """The median over the last tenth of the layers, at least the last three: what is left at the end."""
+    tail = sorted(values[-max(3, len(values) // 10) :])
+    return tail[len(tail) // 2] if len(tail) % 2 else min(tail[len(tail) // 2 - 1 : len(tail) // 2 + 1])

@@ -1,0 +1,171 @@
+"""What a page draws of a layer beside its metrics: spectrum, cosines and Gram matrix of samples, spectrum of weights.
+
+Computed only when a view asks for it, from the factors that the hooks kept and from the weights while they are alive.
+"""
+
+import base64
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from orthoscope.linalg import gram_singular_values, weight_matrix
+from orthoscope.metrics.gram import cosines
+from orthoscope.probe.hooks import version
+from orthoscope.probe.layers import measurable_by_size
+from orthoscope.probe.modules import observable_modules, owned_parameters
+from orthoscope.probe.samples import evenly_spaced
+
+_DIGITS = 4  # significant ones of a number that is drawn: more than a screen shows
+
+# Details are finer while layers are few: a kilobyte a layer, a third of it where there are thousands.
+_MANY_LAYERS, _MOST_LAYERS = 400, 3000  # from which on they are coarse; so many layers have them
+
+_LARGEST_SIDE = 256  # shorter side of a weight matrix whose spectrum is computed; the time grows as its cube
+_MOST_WORK = 1 << 31  # multiply-adds for all spectra of weights; weights of later layers are left out
+_SINGULAR_VALUES = 32
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The samples of one layer, to be drawn. Numbers are rounded: the metrics are in `Representation`."""
+
+    eigenvalues: tuple[float, ...]  # of n·G/tr G, so that their mean is 1; largest first
+    overlap_range: tuple[float, float]  # least and largest cosine of two samples
+    overlap_counts: tuple[int, ...]  # pairs in equal bins between them
+    gram_size: int  # samples in the matrix, evenly spaced
+    gram: str  # cosines of pairs i < j, row by row, as signed bytes of 127 cos, in base64
+
+
+@dataclass(frozen=True)
+class _Resolution:
+    eigenvalues: int
+    bins: int
+    gram: int
+
+
+_FINE, _COARSE = _Resolution(64, 24, 24), _Resolution(16, 12, 10)
+
+
+def pictures(factors: Sequence[Float[Tensor, "_ _"]], weighted: Sequence[bool]) -> list[Picture | None]:
+    """Make a picture of every factor that has two samples or more and a finite size, None of the others.
+
+    Of more than a few thousand layers, those with weights come first.
+    """
+    resolution = _FINE if len(factors) <= _MANY_LAYERS else _COARSE
+    order = sorted(range(len(factors)), key=lambda index: not weighted[index])
+    chosen = set(order[:_MOST_LAYERS])
+    found: list[Picture | None] = [None] * len(factors)
+    for group in measurable_by_size(factors):
+        indices = [index for index in group if index in chosen]
+        if indices:
+            stack = torch.stack([factors[index] for index in indices])
+            for index, picture in zip(indices, _pictures(stack, resolution), strict=True):
+                found[index] = picture
+    return found
+
+
+def _pictures(stack: Float[Tensor, "layers n n"], resolution: _Resolution) -> Iterator[Picture | None]:
+    stack = stack / stack.abs().amax((-2, -1), keepdim=True)
+    inner = stack @ stack.mT
+    spectra = gram_singular_values(inner).square()
+    spectra = (spectra / spectra.mean(-1, keepdim=True))[..., evenly_spaced(stack.shape[-1], resolution.eigenvalues)]
+    values, pairs = cosines(inner)
+    row, column = torch.triu_indices(stack.shape[-1], stack.shape[-1], 1)
+    between, defined = values[:, row, column], pairs[:, row, column]
+    low = between.masked_fill(~defined, torch.inf).amin(-1)
+    high = between.masked_fill(~defined, -torch.inf).amax(-1)
+    counts = _histograms(between, defined, low, high, resolution.bins).tolist()
+    samples = evenly_spaced(stack.shape[-1], resolution.gram)
+    small = values[:, samples, samples]
+    row, column = torch.triu_indices(small.shape[-1], small.shape[-1], 1)
+    octets = (127 * small[:, row, column]).round().to(torch.int8).view(torch.uint8)
+    for index, spectrum in enumerate(spectra.tolist()):
+        if not low[index] <= high[index]:
+            yield None  # no two samples that are not zero: no angle
+            continue
+        yield Picture(
+            eigenvalues=tuple(_rounded(value) for value in spectrum),
+            overlap_range=(float(low[index]), float(high[index])),
+            overlap_counts=tuple(counts[index] if low[index] < high[index] else [sum(counts[index])]),
+            gram_size=small.shape[-1],
+            gram=base64.b64encode(bytes(octets[index].tolist())).decode("ascii"),
+        )
+
+
+def _histograms(values: Tensor, defined: Tensor, low: Tensor, high: Tensor, bins: int) -> Tensor:
+    """Counts of the defined values of each row in equal bins between its least and largest, which are inside."""
+    width = torch.where(high > low, high - low, 1.0).unsqueeze(-1)
+    places = ((values - low.unsqueeze(-1)) / width * bins).floor().clamp(0, bins - 1).nan_to_num().long()
+    return torch.zeros(len(values), bins, dtype=torch.long).scatter_add_(1, places, defined.long())
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS - 1}e}")
+
+
+@dataclass(frozen=True)
+class WeightSpectrum:
+    """A matrix `(out, in)` and every k-th of its singular values, largest first, rounded."""
+
+    rows: int
+    columns: int
+    values: tuple[float, ...]
+
+
+class Weights:
+    """Weak references to the weight layers of a model, and the versions of their parameters when it was diagnosed."""
+
+    def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
+        wanted = set(names)
+        self._layers = {
+            name: (weakref.ref(module), _versions(module))
+            for name, module in observable_modules(model)
+            if name in wanted
+        }
+
+    def unchanged(self) -> Iterator[tuple[str, nn.Module]]:
+        """Yield the layers that are still alive and whose parameters have not been written to since."""
+        for name, (reference, versions) in self._layers.items():
+            module = reference()
+            if module is not None and _versions(module) == versions:
+                yield name, module
+
+
+def _versions(module: nn.Module) -> tuple[int, ...]:
+    return tuple(version(parameter) for parameter in owned_parameters(module))
+
+
+def weight_spectra(weights: Weights) -> Mapping[str, WeightSpectrum]:
+    """Compute singular values, by layer name, of small `Linear` layers and convolutions of one group."""
+    by_shape: dict[tuple[int, int], dict[str, Tensor]] = {}
+    work = 0
+    for name, module in weights.unchanged():
+        matrix = _matrix(module)
+        if matrix is None:
+            continue
+        work += min(matrix.shape) ** 2 * max(matrix.shape)
+        if work > _MOST_WORK:
+            break
+        by_shape.setdefault((matrix.shape[0], matrix.shape[1]), {})[name] = matrix
+    found: dict[str, WeightSpectrum] = {}
+    for shape, matrices in by_shape.items():
+        stack = torch.stack([matrix.double().cpu() for matrix in matrices.values()])
+        short = stack if shape[0] <= shape[1] else stack.mT
+        spectra = gram_singular_values(short @ short.mT)[:, evenly_spaced(min(shape), _SINGULAR_VALUES)]
+        for name, values in zip(matrices, spectra.tolist(), strict=True):
+            found[name] = WeightSpectrum(*shape, tuple(map(_rounded, values)))
+    return found
+
+
+def _matrix(module: nn.Module) -> Tensor | None:
+    plain = isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) and getattr(module, "groups", 1) == 1
+    weight = getattr(module, "weight", None) if plain else None
+    if not isinstance(weight, Tensor) or hasattr(weight, "full_tensor") or not weight.is_floating_point():
+        return None
+    matrix = weight_matrix(weight.detach())
+    small = matrix.numel() > 0 and min(matrix.shape) <= _LARGEST_SIDE
+    return matrix if small and bool(matrix.isfinite().all()) else None

@@ -1,0 +1,262 @@
+"""The hooks: what is taken from each module call while it happens. Small reductions only, never an activation.
+
+Hooks on tensors, not on modules, follow gradients: module backward hooks refuse in-place operations. Outputs are
+reduced inside the forward hook: a stored tensor may be overwritten in place later.
+"""
+
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from dataclasses import replace as replaced_with
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from orthoscope.probe.batches import tensors_in
+from orthoscope.probe.modules import is_weight_layer, owned_parameters
+from orthoscope.probe.samples import CHANNELS_FIRST, Reading, SampleReader, norm
+
+# Relative distance of the second sample from the first below which all samples may be equal.
+_EQUAL = 1e-6
+
+
+@dataclass(eq=False)  # two calls are never the same call, whatever they hold
+class ModuleCall:
+    """What one module call leaves behind: triangular factors of its output, a gradient norm, and a few facts."""
+
+    name: str
+    index: int  # 0 for the first call of this module in the pass
+    module: nn.Module
+    shape: tuple[int, ...]  # of the output for the whole batch
+    local_shape: tuple[int, ...]  # of the output in this process
+    units: int
+    weighted: bool  # multiplies by a matrix of its own
+    factor: Tensor  # F with FFᵀ = HHᵀ for the samples that are compared
+    token_factors: Tensor | None
+    channels_first: bool  # (samples, channels, positions): the second dimension is not a sequence
+    finite: bool
+    input_is_constant: bool  # the rows of the input are equal; only checked if those of the output may be
+    input_is_zero: bool
+    gradient_norm: float | None = None
+    also: list[str] = field(default_factory=list)  # modules that returned the very same tensor
+
+    @property
+    def scales(self) -> list[nn.Parameter]:
+        """Parameters that multiply the output: matrices, or the vector of a normalization or LayerScale; no biases."""
+        owned = list(owned_parameters(self.module))
+        matrices = [p for p in owned if p.ndim >= 2] if self.weighted else []
+        bias = getattr(self.module, "bias", None)
+        return matrices or [p for p in owned if p is not bias]
+
+
+class Observer:
+    """Collects one forward and one backward pass: forward hooks measure outputs, tensor hooks their gradients."""
+
+    def __init__(self, samples: SampleReader, max_samples: int, progress: Callable[[str], None] | None = None) -> None:
+        self.samples = samples
+        self.max_samples = max_samples
+        self.progress = progress
+        self.calls: list[ModuleCall] = []
+        self.unusable: dict[str, str] = {}  # modules that were called, but whose output holds no samples
+        self.latest: tuple[ModuleCall, Tensor] | None = None  # the last weight layer that was called, with its input
+        self.weight_gradients: dict[int, float] = {}  # norms, by id of the parameter
+        self.backward = False
+        self._counts: dict[str, int] = {}
+        self._recomputed: dict[str, int] = {}
+        self._last_seen: dict[int, tuple[weakref.ref[Tensor], int, ModuleCall]] = {}
+        self._handles: list[RemovableHandle] = []
+
+    def attach(self, names: Mapping[str, nn.Module]) -> None:
+        """Put a hook on every module that takes one."""
+        for name, module in names.items():
+            if not isinstance(module, torch.jit.ScriptModule):
+                if self.samples.split and module._forward_pre_hooks:
+                    self._follow_pre_hooks(module)
+                self._handles.append(module.register_forward_hook(self.forward_hook(name), with_kwargs=True))
+
+    def close(self) -> None:
+        """Remove every hook, those of tensors included, and release the autograd graph that they hold."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._last_seen.clear()
+        self.latest = None
+
+    def forward_hook(self, name: str) -> Callable[..., Tensor | None]:
+        """Make the hook of one module, to be registered `with_kwargs=True`."""
+
+        def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Tensor | None:
+            if self.backward:
+                self._recompute(name, output)
+                return None
+            replacement = _start_of_graph((args, kwargs), output)
+            self._observe(name, module, (args, kwargs), output if replacement is None else replacement)
+            return replacement
+
+        return hook
+
+    def zero_weights(self, calls: list[ModuleCall]) -> list[bool]:
+        """For each call, whether a parameter that multiplies its output is zero everywhere."""
+        owners = [(position, scale) for position, call in enumerate(calls) for scale in call.scales]
+        zero = [False] * len(calls)
+        for (position, _), is_zero in zip(owners, self.samples.zero_parameters([s for _, s in owners]), strict=True):
+            zero[position] |= is_zero
+        return zero
+
+    def blocked_head_input(self) -> Tensor | None:
+        """Return the input of the last weight layer if no gradient passed it because its weight is zero."""
+        if self.latest is None:
+            return None
+        head, head_input = self.latest
+        passed = any(call.gradient_norm for call in self.calls[: self.calls.index(head)])
+        return None if self.samples.any(passed)[0] else head_input
+
+    def collect_gradients(self, model: nn.Module) -> None:
+        """Complete the gradient norms after the backward pass: at outputs, and of the parameters."""
+        self.samples.synchronize("backward pass")
+        for call, total in zip(
+            self.calls, self.samples.total_norms([c.gradient_norm for c in self.calls]), strict=True
+        ):
+            call.gradient_norm = total
+        self.weight_gradients = self.samples.gradient_norms(list(model.parameters()))
+
+    def _follow_pre_hooks(self, module: nn.Module) -> None:
+        """Recognize a tensor that a pre-hook passes on as a view of itself, as those of FSDP do."""
+        before: list[Tensor] = []
+
+        def note(_: nn.Module, args: Any, kwargs: Any) -> None:
+            before[:] = tensors_in((args, kwargs))
+
+        def follow(_: nn.Module, args: Any, kwargs: Any) -> None:
+            for old, new in zip(before, tensors_in((args, kwargs)), strict=False):
+                same = self._same_as_before(old)
+                if same is not None and new is not old and new.data_ptr() == old.data_ptr():
+                    self._last_seen[id(new)] = (weakref.ref(new), version(new), same)
+            before.clear()
+
+        self._handles.append(module.register_forward_pre_hook(note, prepend=True, with_kwargs=True))
+        self._handles.append(module.register_forward_pre_hook(follow, with_kwargs=True))
+
+    def _observe(self, name: str, module: nn.Module, inputs: Any, output: Any) -> None:
+        reading = self.samples.read(output, f"the output of {name or 'the model'}")
+        if reading is None:
+            self.unusable[name] = _why_unusable(output, self.samples)
+            return
+        tensor = reading.tensor
+        same = self._same_as_before(tensor)
+        if same is not None:
+            same.also.append(name)
+            return
+        index = self._counts.get(name, 0)
+        self._counts[name] = index + 1
+        # Autocast needs no handling: it leaves float64 alone, which is all that is computed with here.
+        with torch.no_grad():
+            call = self._measure(name, index, module, inputs, replaced_with(reading, tensor=tensor.detach()))
+        self.calls.append(call)
+        # The version tells `relu_(x)` from `x`: one tensor object, two representations.
+        self._last_seen[id(tensor)] = (weakref.ref(tensor), version(tensor), call)
+        self._follow_gradient(tensor, call)
+        if call.weighted:
+            differentiable = next((t for t in tensors_in(inputs) if t.requires_grad), None)
+            self.latest = None if differentiable is None else (call, differentiable)
+        if self.progress is not None:
+            self.progress(name)
+
+    def _measure(self, name: str, index: int, module: nn.Module, inputs: Any, reading: Reading) -> ModuleCall:
+        tensor = reading.tensor
+        channels_first = tensor.ndim == 3 and self._has_channels_first(module, inputs)
+        sequences = None if channels_first else reading.sequences
+        # On the CPU, where they are small: parts of a model may live on different devices.
+        factor = self.samples.gram_factor(reading, self.max_samples).cpu()
+        equal_outputs = len(factor) < 2 or not float(factor[1, 1].abs()) > _EQUAL * float(factor[0, 0].abs())
+        first = next((t.detach() for t in tensors_in(inputs)), None) if equal_outputs else None
+        # The factor is finite only if all compared entries are; the others are looked at apart.
+        all_compared = reading.total <= self.max_samples
+        finite = bool(factor.isfinite().all()) if all_compared else _is_finite(tensor)
+        not_finite, input_is_there = self.samples.any(not finite, first is not None and bool(first.any()))
+        return ModuleCall(
+            name=name,
+            index=index,
+            module=module,
+            shape=reading.shape,
+            local_shape=tuple(tensor.shape),
+            units=reading.units,
+            weighted=is_weight_layer(module),
+            factor=factor,
+            token_factors=None if sequences is None else self.samples.token_factors(sequences).cpu(),
+            channels_first=channels_first,
+            finite=not not_finite,
+            input_is_constant=equal_outputs and not self.samples.differ(first),
+            input_is_zero=first is not None and not input_is_there,
+        )
+
+    def _has_channels_first(self, module: nn.Module, inputs: Any) -> bool:
+        """By its type, or because it has no parameters and its input had: an activation after a convolution."""
+        if isinstance(module, CHANNELS_FIRST):
+            return True
+        if next(module.parameters(), None) is not None:
+            return False
+        seen = (self._last_seen.get(id(tensor)) for tensor in tensors_in(inputs))
+        return any(known is not None and known[0]() is not None and known[2].channels_first for known in seen)
+
+    def _same_as_before(self, tensor: Tensor) -> ModuleCall | None:
+        """The call whose output this tensor is: containers, identities and disabled dropout pass tensors on."""
+        reference, seen_version, call = self._last_seen.get(id(tensor), (None, -1, None))
+        unchanged = reference is not None and reference() is tensor and seen_version == version(tensor)
+        return call if unchanged else None
+
+    def _follow_gradient(self, tensor: Tensor, call: ModuleCall) -> None:
+        if tensor.requires_grad and torch.is_grad_enabled():
+            self._handles.append(tensor.register_hook(lambda gradient: self._gradient(call, gradient)))
+
+    def _gradient(self, call: ModuleCall, gradient: Tensor) -> None:
+        call.gradient_norm = norm(gradient)
+        if self.progress is not None:
+            self.progress(call.name)
+
+    def _recompute(self, name: str, output: Any) -> None:
+        """Follow the gradient of a module that activation checkpointing runs again in the backward pass.
+
+        Its output was measured in the forward pass, but re-entrant checkpointing had no autograd graph then.
+        """
+        index = self._recomputed.get(name, 0)
+        self._recomputed[name] = index + 1
+        known = [call for call in self.calls if call.name == name]
+        # Segments are rerun in another order: of a module that is called several times, the call is not known.
+        if len(known) == 1 and index == 0 and known[0].gradient_norm is None:
+            tensor = next((t for t in tensors_in(output) if t.shape == known[0].local_shape), None)
+            if tensor is not None:
+                self._follow_gradient(tensor, known[0])
+
+
+def _start_of_graph(inputs: Any, output: Any) -> Tensor | None:
+    """Return the output of a frozen embedding as the start of an autograd graph, None for any other module.
+
+    Token ids have no gradient; with the embedding frozen nothing else would start a graph. The same values, and not a
+    leaf, so that in-place operations on it stay allowed.
+    """
+    starts = isinstance(output, Tensor) and output.is_floating_point() and not output.requires_grad
+    if not starts or not torch.is_grad_enabled() or any(t.is_floating_point() for t in tensors_in(inputs)):
+        return None
+    return output.detach().requires_grad_().clone()
+
+
+def _why_unusable(output: Any, samples: SampleReader) -> str:
+    shapes = [tuple(t.shape) for t in tensors_in(output)]
+    if not shapes:
+        return f"its output, {type(output).__name__}, holds no tensor"
+    # Every process gives the same reason, and shapes on processes differ.
+    of_shapes = "" if samples.split else f" of its shapes {shapes}"
+    return f"no floating output{of_shapes} has a dimension of {samples.total} samples"
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """True if all entries are finite. A finite sum proves it in one cheap pass."""
+    return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
+
+
+def version(tensor: Tensor) -> int:
+    """How often the tensor was changed in place; tensors of inference mode do not count."""
+    return -1 if tensor.is_inference() else tensor._version

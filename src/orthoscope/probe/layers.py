@@ -1,0 +1,277 @@
+"""From what the hooks left behind to the rows of a recording: one `Layer` a module call, with all its metrics."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from orthoscope.linalg import gram_singular_values
+from orthoscope.metrics import gram
+from orthoscope.metrics.gram import counted_rank, energy_rank, entropy_rank
+from orthoscope.metrics.representations import factor_isometry_gap
+from orthoscope.probe.batches import Call, tensors_in
+from orthoscope.probe.hooks import ModuleCall, Observer
+from orthoscope.probe.modules import class_name, owned_parameters
+
+# Energy around the mean, relative to all energy, below which float32 rows are the same row.
+_IDENTICAL = 1e-13
+
+
+class Status(StrEnum):
+    """What kind of representation came out of a module; only `measured` ones have metrics."""
+
+    MEASURED = "measured"
+    ZERO_BY_DESIGN = "zero by design"  # a branch whose last weight is zero at initialization
+    DEAD = "dead"  # exactly zero although no weight is
+    CONSTANT = "does not depend on the batch"  # position embeddings and the like
+    NOT_FINITE = "not finite"
+
+
+@dataclass(frozen=True)
+class Representation:
+    """Metrics of samples, or of tokens; `orthoscope.metrics` defines each. nan: undefined."""
+
+    gap: float
+    isometry_gap: float  # infinite: rank-deficient
+    effective_rank: float
+    stable_rank: float
+    numerical_rank: float
+    overlap: float
+    mean_energy: float
+    centred_gap: float
+    centred_effective_rank: float
+    centred_overlap: float
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The output of one module call. Gradient norms are over the whole batch, all else over `samples` of it.
+
+    `depth` counts weight layers from the input.
+    """
+
+    index: int
+    name: str
+    call: int  # 0 for the first call of this module in the pass
+    kind: str
+    depth: int | None  # None for modules without a weight matrix
+    shape: tuple[int, ...]
+    samples: int  # rows that the metrics compare
+    units: int
+    status: Status
+    rms: float
+    sample_view: Representation | None
+    token_view: Representation | None
+    gradient_norm: float | None  # of the loss with respect to this output; None: not observed
+    weight_gradient_norm: float | None
+    also: tuple[str, ...] = ()  # modules that passed the very same tensor on
+    trainable: bool = False  # whether any parameter of its own requires a gradient
+    tokens: int = 0  # tokens of a sequence that were compared; 0 without a token view
+
+    @property
+    def capacity(self) -> int:
+        """Largest rank that the samples can have here: their number, at most the units."""
+        return min(self.samples, self.units)
+
+    @property
+    def rank_deficient(self) -> bool:
+        """Whether the samples are linearly dependent here, to float64."""
+        return self.isometry_gap == float("inf")
+
+    @property
+    def gap(self) -> float:
+        return self._of_samples("gap")
+
+    @property
+    def isometry_gap(self) -> float:
+        return self._of_samples("isometry_gap")
+
+    @property
+    def effective_rank(self) -> float:
+        return self._of_samples("effective_rank")
+
+    @property
+    def overlap(self) -> float:
+        return self._of_samples("overlap")
+
+    @property
+    def centred_effective_rank(self) -> float:
+        return self._of_samples("centred_effective_rank")
+
+    @property
+    def mean_energy(self) -> float:
+        return self._of_samples("mean_energy")
+
+    def _of_samples(self, name: str) -> float:
+        return float("nan") if self.sample_view is None else float(getattr(self.sample_view, name))
+
+
+def layers_of(observer: Observer) -> list[Layer]:
+    """Make the rows, in the order in which the modules were called."""
+    calls = observer.calls
+    sample_views = representations([call.factor for call in calls])
+    statuses = _statuses(observer, sample_views)
+    token_views = _token_views(calls)
+    depth = count(1)
+    rows = []
+    for index, call in enumerate(calls):
+        measured = statuses[index] is Status.MEASURED
+        rows.append(
+            Layer(
+                index=index,
+                name=call.name,
+                call=call.index,
+                kind=class_name(call.module),
+                depth=next(depth) if call.weighted else None,
+                shape=call.shape,
+                samples=len(call.factor),
+                units=call.units,
+                status=statuses[index],
+                rms=float(call.factor.norm()) / (len(call.factor) * call.units) ** 0.5,
+                sample_view=sample_views[index] if measured else None,
+                token_view=token_views[index] if measured else None,
+                gradient_norm=call.gradient_norm,
+                weight_gradient_norm=_weight_gradient(observer, call),
+                also=tuple(call.also),
+                trainable=any(parameter.requires_grad for parameter in owned_parameters(call.module)),
+                tokens=0 if call.token_factors is None else call.token_factors.shape[1],
+            )
+        )
+    return rows
+
+
+def input_layer(call: Call, observer: Observer) -> Layer:
+    """Make a row of the batch itself, so that a degenerate input is not blamed on the network."""
+    tensor = next(tensors_in((call.args, call.kwargs)))
+    # Token ids are names, not magnitudes: all that is asked of them is whether they differ.
+    values = tensor.detach().double() if not tensor.is_complex() else torch.view_as_real(tensor.detach()).double()
+    reading = observer.samples.read(values, "the batch")
+    assert reading is not None, "the batch counts its own samples"
+    factor = observer.samples.gram_factor(reading, observer.max_samples).cpu()
+    finite = bool(factor.isfinite().all())
+    return Layer(
+        index=-1,
+        name="input",
+        call=0,
+        kind=str(tensor.dtype).removeprefix("torch."),
+        depth=None,
+        shape=reading.shape[: tensor.ndim],  # without the two parts of complex numbers
+        samples=len(factor),
+        units=reading.units,
+        status=Status.MEASURED if finite else Status.NOT_FINITE,
+        rms=float(factor.norm()) / (len(factor) * reading.units) ** 0.5,
+        sample_view=representations([factor])[0],
+        token_view=None,
+        gradient_norm=None,
+        weight_gradient_norm=None,
+    )
+
+
+def representations(factors: Sequence[Float[Tensor, "_ _"]]) -> list[Representation | None]:
+    """Compute the metrics of each factor, None where it is zero, not finite, or a single sample.
+
+    Factors of one size are stacked: one batched eigenvalue call for a hundred layers instead of a hundred calls.
+    """
+    results: list[Representation | None] = [None] * len(factors)
+    for indices in measurable_by_size(factors):
+        rows = _metrics(torch.stack([factors[i] for i in indices])).tolist()
+        for index, row in zip(indices, rows, strict=True):
+            results[index] = Representation(*row)
+    return results
+
+
+def measurable_by_size(factors: Sequence[Float[Tensor, "_ _"]]) -> list[list[int]]:
+    """Group the indices of factors by size; without those that are zero, not finite, or a single sample."""
+    by_size: dict[int, list[int]] = {}
+    for index, factor in enumerate(factors):
+        if len(factor) > 1:
+            by_size.setdefault(len(factor), []).append(index)
+    groups = []
+    for indices in by_size.values():
+        sizes = torch.stack([factors[i] for i in indices]).abs().sum((-2, -1)).tolist()
+        groups.append([i for i, size in zip(indices, sizes, strict=True) if 0 < size < float("inf")])
+    return [group for group in groups if group]
+
+
+def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "layers metrics"]:
+    """The fields of `Representation`, in their order."""
+    samples = stack.shape[-1]
+    # Scaled first: squares of tiny activations would underflow.
+    stack = stack / stack.abs().amax((-2, -1), keepdim=True)
+    inner = stack @ stack.mT
+    # Centered before the product: subtracting afterwards cancels when samples are nearly equal.
+    around_mean = stack - stack.mean(-2, keepdim=True)
+    centered = around_mean @ around_mean.mT
+    spectrum, centered_spectrum = gram_singular_values(torch.stack([inner, centered]))
+    columns = {
+        "gap": gram.gap(inner),
+        "isometry_gap": factor_isometry_gap(stack),
+        "effective_rank": entropy_rank(spectrum),
+        "stable_rank": energy_rank(spectrum),
+        "numerical_rank": counted_rank(spectrum, samples, torch.float32),
+        "overlap": gram.overlap(inner),
+        "mean_energy": gram.mean_share(inner),
+        "centred_gap": gram.centred_gap(centered),
+        "centred_effective_rank": entropy_rank(centered_spectrum),
+        "centred_overlap": gram.overlap(centered),
+    }
+    return torch.stack([columns[name] for name in Representation.__dataclass_fields__], dim=-1)
+
+
+def _token_views(calls: Sequence[ModuleCall]) -> list[Representation | None]:
+    """Metrics of the tokens within a sequence, averaged over the sequences that were compared."""
+    factors: list[Tensor] = []
+    owners: list[int] = []
+    for index, call in enumerate(calls):
+        if call.token_factors is not None:
+            factors.extend(call.token_factors)
+            owners.extend([index] * len(call.token_factors))
+    grouped: list[list[Representation | None]] = [[] for _ in calls]
+    for owner, view in zip(owners, representations(factors), strict=True):
+        grouped[owner].append(view)
+    return [_mean_representation(views) for views in grouped]
+
+
+def _mean_representation(rows: Sequence[Representation | None]) -> Representation | None:
+    """Average over sequences, without those that have no value."""
+    present = [list(vars(row).values()) for row in rows if row is not None]
+    return Representation(*torch.tensor(present, dtype=torch.float64).nanmean(0).tolist()) if present else None
+
+
+def _statuses(observer: Observer, views: Sequence[Representation | None]) -> list[Status]:
+    """The status of each call, in order: a zero or constant output is inherited from the call that produced it."""
+    calls = observer.calls
+    identical = [view is not None and 1 - view.mean_energy < _IDENTICAL for view in views]
+    zero = [not bool(call.factor.any()) for call in calls]
+    suspects = [index for index in range(len(calls)) if zero[index] or identical[index]]
+    zero_weights = dict(zip(suspects, observer.zero_weights([calls[index] for index in suspects]), strict=True))
+    statuses: list[Status] = []
+    samples_were_lost = False
+    for index, call in enumerate(calls):
+        if not call.finite or not bool(call.factor.isfinite().all()):
+            status = Status.NOT_FINITE
+        elif zero[index]:
+            status = Status.ZERO_BY_DESIGN if zero_weights[index] or call.input_is_zero else Status.DEAD
+        elif identical[index] and zero_weights[index]:
+            status = Status.ZERO_BY_DESIGN  # only a bias gets through
+        elif identical[index] and call.input_is_constant and not samples_were_lost:
+            status = Status.CONSTANT  # equal rows out of equal rows, and no earlier layer made them equal
+        else:
+            status = Status.MEASURED
+            samples_were_lost |= identical[index]
+        statuses.append(status)
+    return statuses
+
+
+def _weight_gradient(observer: Observer, call: ModuleCall) -> float | None:
+    """Norm of the gradient over the module's matrices; None where none was required or none arrived."""
+    norms = [
+        observer.weight_gradients[id(parameter)]
+        for parameter in owned_parameters(call.module)
+        if parameter.ndim >= 2 and id(parameter) in observer.weight_gradients
+    ]
+    return sum(norm**2 for norm in norms) ** 0.5 if norms else None

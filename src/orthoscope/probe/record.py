@@ -1,0 +1,213 @@
+"""One pass through any model, forward and backward, everything recorded, nothing changed."""
+
+import contextlib
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from orthoscope.probe.batches import Call, as_call, copied, tensors_in
+from orthoscope.probe.hooks import Observer
+from orthoscope.probe.layers import Layer, input_layer, layers_of
+from orthoscope.probe.modules import observable_modules, unwrapped
+from orthoscope.probe.restore import probing_mode, untouched
+from orthoscope.probe.samples import WholeBatch
+
+Loss = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one pass showed: a row for the input, rows for the layers, and what was not seen."""
+
+    input: Layer
+    layers: tuple[Layer, ...]
+    unobserved: Mapping[str, str]  # module name -> why
+    parameters: int
+    samples: int
+    gradient_source: str  # what was differentiated, in words; empty if nothing could be
+    notes: tuple[str, ...]
+    factors: tuple[Tensor, ...] = field(default=(), repr=False)  # F with FFᵀ = HHᵀ, one a layer, if asked for
+
+
+def record(
+    model: nn.Module,
+    batch: Any,
+    loss: Loss | None = None,
+    *,
+    max_samples: int = 64,
+    batch_statistics: bool = True,
+    seed: int = 0,
+    keep_factors: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Recording:
+    """Run a model on a batch once, forward and backward, and measure every module's output on the way.
+
+    The model is left bit-identical. A model under `DistributedDataParallel` or `fully_shard` is recorded by all of its
+    processes together: each calls this with its part of the batch, of any size, and gets what one process would get
+    with all parts one after another, in the order of the processes. Give the outermost module, the one that is called
+    in training. At every module call a process then sends, once, its share of the samples that are compared and
+    gathers one triangle of `max_samples`² numbers from every process; gradients are summed once, as in training.
+
+    Args:
+        model: Any module.
+        batch: What the model is called with: a tensor, a tuple, a dict of keyword arguments, or a DataLoader.
+        loss: `loss(output)`, or `loss(output, target)` if the batch brings a target; taken for a mean over samples.
+            Without it the gradient is that of a random direction of unit length in output space.
+        max_samples: Metrics compare at most so many samples, evenly spaced; batch norm always sees the whole batch.
+        batch_statistics: Whether batch norm uses the statistics of the batch, as in training, or its running ones.
+        seed: Seed of the random direction, and of models that draw noise.
+        keep_factors: Keep the triangular factor of every layer's samples, from which details can be computed later.
+        progress: Called with the name of every module as it is measured.
+
+    Returns:
+        The recording.
+
+    Raises:
+        ValueError: If the model, the batch or the loss cannot be used; the message says why and what to do.
+    """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"the model must be an nn.Module, got {type(model).__name__}")
+    if loss is not None and not callable(loss):
+        raise ValueError(f"the loss must be a function of the output (and target), got {loss!r}")
+    processes = _processes(model)
+    model = unwrapped(model)
+    with contextlib.nullcontext() if processes is None else processes.together():
+        call = as_call(model, batch, with_target=loss is not None)
+        _require_values(model)
+        with untouched(model), contextlib.nullcontext() if processes is None else processes.resharded(model):
+            samples = WholeBatch(call.samples) if processes is None else processes.split_batch(call.samples)
+            observer = Observer(samples, max_samples, progress)
+            return _record(model, call, loss, observer, batch_statistics, seed, keep_factors)
+
+
+def _processes(model: nn.Module) -> Any:
+    """Return the processes that the model's batch is split over, None if there is only this one."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return None
+    from orthoscope.probe.distributed import processes_of
+
+    return processes_of(model)
+
+
+def _record(
+    model: nn.Module,
+    call: Call,
+    loss: Loss | None,
+    observer: Observer,
+    batch_statistics: bool,
+    seed: int,
+    keep_factors: bool,
+) -> Recording:
+    names = dict(observable_modules(model))
+    samples, notes = observer.samples, []
+    if samples.total == 1 and batch_statistics:
+        batch_statistics = False
+        notes.append("one sample has no batch statistics: normalisation used its running ones")
+    with (
+        probing_mode(model, batch_statistics),
+        contextlib.closing(observer),
+        torch.enable_grad(),
+        samples.batch_norm(),
+    ):
+        torch.manual_seed(seed)  # for models that draw noise; the caller's state is restored with the rest
+        observer.attach(names)
+        # The gradient of a frozen layer's output is only seen if the graph starts before it; else it need not.
+        parameters = list(model.parameters())
+        differentiable = not parameters or not all(parameter.requires_grad for parameter in parameters)
+        device = samples.device or (parameters[0].device if parameters else _device_of_buffers(model))
+        args, kwargs = copied((call.args, dict(call.kwargs)), device, differentiable)
+        output = model(*args, **kwargs)
+        samples.synchronize("forward pass")
+        observer.backward = True
+        source = _backward(observer, output, call, loss, seed)
+        observer.collect_gradients(model)
+        return Recording(
+            input=input_layer(call, observer),
+            layers=tuple(layers_of(observer)),
+            unobserved=_unobserved(observer, names),
+            parameters=sum(parameter.numel() for parameter in parameters),
+            samples=samples.total,
+            gradient_source=source,
+            notes=tuple(notes),
+            factors=tuple(one.factor for one in observer.calls) if keep_factors else (),
+        )
+
+
+def _backward(observer: Observer, output: Any, call: Call, loss: Loss | None, seed: int) -> str:
+    """Differentiate the loss, or a random direction at the output, and return which in words.
+
+    A head whose weight is zero at initialization passes no gradient on; then a second time, from the head's input.
+    """
+    samples = observer.samples
+    generator = torch.Generator().manual_seed(seed)
+    if loss is None:
+        reading = samples.read(output, "the model's output")
+        floating = (t for t in tensors_in(output) if t.is_floating_point())
+        tensor = next(floating, None) if reading is None else reading.tensor
+        source = "a random unit direction at the output"
+    else:
+        reading, tensor, source = None, _loss_value(loss, output, call.target), "the loss"
+        samples.synchronize("the loss")
+    if tensor is None or not tensor.requires_grad:
+        return ""
+    head_is_zero = observer.latest is not None and observer.zero_weights([observer.latest[0]])[0]
+    _differentiate(tensor, samples.direction(tensor, reading, generator), retain_graph=head_is_zero)
+    head_input = observer.blocked_head_input() if head_is_zero else None
+    if head_input is None:
+        return source
+    reading = samples.read(head_input, "the input of the head")
+    _differentiate(head_input, samples.direction(head_input, reading, generator.manual_seed(seed)))
+    return "a random unit direction at the input of the head, whose weight is zero by design"
+
+
+def _differentiate(tensor: Tensor, direction: Tensor, retain_graph: bool = False) -> None:
+    with warnings.catch_warnings():
+        # Users see their own warnings when they train: not a second time here.
+        warnings.simplefilter("ignore")
+        torch.autograd.backward(tensor, direction, retain_graph=retain_graph)
+
+
+def _loss_value(loss: Loss, output: Any, target: Any) -> Tensor:
+    if isinstance(target, Tensor):
+        device = next((t.device for t in tensors_in(output)), target.device)
+        target = target.to(device)
+    value = loss(output) if target is None else loss(output, target)
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise ValueError(f"the loss must be one number in a tensor, got {shape}: reduce it, for example by its mean")
+    return value
+
+
+def _device_of_buffers(model: nn.Module) -> torch.device:
+    tensor = next(model.buffers(), None)
+    return torch.device("cpu") if tensor is None else tensor.device
+
+
+def _require_values(model: nn.Module) -> None:
+    if not any(tensor.is_meta or is_lazy(tensor) for tensor in chain(model.parameters(), model.buffers())):
+        return
+    for name, parameter in chain(model.named_parameters(), model.named_buffers()):
+        if is_lazy(parameter):
+            raise ValueError(f"{name} is not initialised yet: run the lazy model once on a batch, then diagnose it")
+        if parameter.is_meta:
+            raise ValueError(f"{name} is on the meta device and has no values: materialise the model, then diagnose it")
+
+
+def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str, str]:
+    """Every module without a row, with the reason."""
+    seen = {name for call in observer.calls for name in (call.name, *call.also)}
+    missing = {}
+    for name, module in names.items():
+        if name in seen or (not name and not observer.unusable.get(name)):
+            continue
+        scripted = "a scripted module takes no hooks" if isinstance(module, torch.jit.ScriptModule) else None
+        missing[name] = (
+            observer.unusable.get(name) or scripted or "never called: its parent uses it directly, or not at all"
+        )
+    return missing

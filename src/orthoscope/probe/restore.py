@@ -1,0 +1,210 @@
+"""A pass through a model that leaves no trace: weights, buffers, grads, flags, hooks, attributes, random state."""
+
+import contextlib
+import random
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# Bytes of parameters that are simply copied: cheaper than looking at every operator.
+_SMALL_MODEL = 1 << 27
+
+# Integers as wide as an element: comparing bits byte by byte would take four times as long.
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@contextlib.contextmanager
+def untouched(model: nn.Module) -> Iterator[None]:
+    """Context after which, also after an exception, the model and the random generators are as they were before.
+
+    Buffers are copied, and parameters of small models. A parameter of a large model is copied just before an operator
+    writes to it, through `.data` as well, so that no second copy of the model is held. Not seen are then writes that
+    bypass torch's operators; and, in any model, what is kept outside parameters, buffers and plain attributes, such as
+    generators of its own or lists within lists.
+    """
+    parameters, buffers = list(model.parameters()), list(model.buffers())
+    with _random_state({tensor.device for tensor in (*parameters, *buffers)}), contextlib.ExitStack() as restored:
+        # Undone in reverse: attributes first, for a forward pass may have bound a new tensor to a buffer's name.
+        tensors = _Tensors(parameters, buffers)
+        restored.callback(tensors.restore)
+        for module in model.modules():
+            restored.callback(_Attributes(module).restore)
+        tensors.set_aside()
+        with tensors.guard:
+            yield
+
+
+class _WriteGuard(TorchDispatchMode):
+    """Copies a parameter just before the first operator that writes to its memory."""
+
+    supports_higher_order_operators = True  # such as flex_attention, which write to nothing
+
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        super().__init__()
+        self.copies: list[tuple[Tensor, Tensor]] = []
+        self._owners: dict[int | None, list[Tensor]] = {}
+        for parameter in parameters:
+            self._owners.setdefault(_address(parameter), []).append(_local(parameter.detach()))
+
+    def __torch_dispatch__(
+        self,
+        function: Any,
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if isinstance(function, OpOverload) and function._schema.is_mutable:
+            for position, argument in enumerate(function._schema.arguments):
+                if argument.alias_info is not None and argument.alias_info.is_write:
+                    given = args[position] if position < len(args) else kwargs.get(argument.name)
+                    for tensor in given if isinstance(given, (list, tuple)) else (given,):
+                        self._save(tensor)
+        return function(*args, **kwargs)
+
+    def _save(self, tensor: Any) -> None:
+        if isinstance(tensor, Tensor):
+            for parameter in self._owners.pop(_address(tensor), ()):
+                self.copies.append((parameter, parameter.clone()))
+
+
+class _Tensors:
+    """Values of buffers, and of parameters that are written to; grads, flags and hooks of the parameters.
+
+    Grads are set aside, not copied: nobody writes to them. So are hooks that act on a gradient as soon as it has been
+    accumulated, such as an optimizer in the backward pass.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
+        small = sum(parameter.nbytes for parameter in parameters) <= _SMALL_MODEL
+        copied = [parameter for parameter in parameters if small or _address(parameter) is None]
+        guarded = [] if small else [parameter for parameter in parameters if _address(parameter) is not None]
+        self.guard: contextlib.AbstractContextManager[Any] = (
+            _WriteGuard(guarded) if guarded else contextlib.nullcontext()
+        )
+        self.copies = [(tensor, tensor.detach().clone()) for tensor in (*copied, *buffers)]
+        self.flags = [(tensor, tensor.requires_grad) for tensor in (*parameters, *buffers)]
+        self.grads = [(tensor, tensor.grad) for tensor in (*parameters, *buffers) if tensor.is_leaf]
+        hooks = (parameter._post_accumulate_grad_hooks for parameter in parameters)
+        self.hooks = [(holder, dict(holder)) for holder in hooks if holder]
+
+    def set_aside(self) -> None:
+        for tensor, _ in self.grads:
+            tensor.grad = None
+        for holder, _ in self.hooks:
+            holder.clear()
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        noticed = self.guard.copies if isinstance(self.guard, _WriteGuard) else ()
+        for tensor, value in (*self.copies, *noticed):
+            if not _same_bits(tensor, value):
+                tensor.copy_(value)
+        for tensor, requires_grad in self.flags:
+            if tensor.requires_grad is not requires_grad:
+                tensor.requires_grad_(requires_grad)
+        for tensor, grad in self.grads:
+            tensor.grad = grad
+        for holder, hooks in self.hooks:
+            holder.update(hooks)
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """What this process holds of a sharded tensor; any other tensor as it is."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _address(tensor: Tensor) -> int | None:
+    """Where a tensor's memory begins, None for sparse tensors and subclasses without memory of their own."""
+    try:
+        return _local(tensor).untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def _same_bits(tensor: Tensor, value: Tensor) -> bool:
+    """True if two tensors agree bit by bit: nan equals itself, and minus zero is not zero."""
+    tensor, value = _local(tensor.detach()), _local(value)
+    if tensor.layout is not torch.strided:
+        return torch.equal(tensor.to_dense(), value.to_dense())
+    tensor, value = tensor.resolve_conj().resolve_neg(), value.resolve_conj().resolve_neg()
+    integer = _INTEGERS.get(tensor.element_size(), torch.uint8)
+    return torch.equal(tensor.flatten().view(integer), value.flatten().view(integer))
+
+
+_CONTAINERS = (dict, list, set)
+_STAY = ("_state_dict_pre_hooks", "_load_state_dict_pre_hooks")
+
+
+class _Attributes:
+    """Everything a module holds in its dictionary: training flag, hooks, counters, caches.
+
+    Containers are refilled in place, because hook handles keep weak references to them. Hooks of state
+    dictionaries stay: FSDP registers its own in its first pass, once and for all.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.training = module.training  # a scripted module does not keep it in its dictionary
+        self.values = dict(vars(module))
+        # Most are empty, and stay so: nothing is copied then.
+        self.contents = [
+            (v, v.copy() if v else ()) for k, v in self.values.items() if isinstance(v, _CONTAINERS) and k not in _STAY
+        ]
+
+    def restore(self) -> None:
+        for container, content in self.contents:
+            if container or content:
+                _refill(container, content)
+        vars(self.module).clear()
+        vars(self.module).update(self.values)
+        if self.module.training is not self.training:
+            self.module.training = self.training
+
+
+def _refill(container: Any, content: Any) -> None:
+    container.clear()
+    if isinstance(container, list):
+        container.extend(content)
+    else:
+        container.update(content)
+
+
+@contextlib.contextmanager
+def _random_state(devices: Collection[torch.device]) -> Iterator[None]:
+    """Restore Python's, NumPy's and torch's generators, the latter on the CPU and on the devices of the model."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=()))
+        for device_type in {device.type for device in devices} - {"cpu", "meta"}:
+            indices = [d.index or 0 for d in devices if d.type == device_type]
+            stack.enter_context(torch.random.fork_rng(devices=indices, device_type=device_type))
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+@contextlib.contextmanager
+def probing_mode(model: nn.Module, batch_statistics: bool) -> Iterator[None]:
+    """Context in which stochastic layers are off, and batch statistics on where a layer keeps running ones.
+
+    At initialization running statistics are 0 and 1, so a network with batch norm in eval mode is another network.
+    Dropout and drop-path would put noise, or whole rows of zeros, into every metric. Compiled code ignores hooks that
+    are registered after it ran once; eager code does not.
+    """
+    for module in model.modules():
+        keeps_statistics = isinstance(getattr(module, "running_mean", None), Tensor)
+        module.training = batch_statistics and keeps_statistics
+    # `flex_attention` compiles itself, which fails under a dispatch mode, unless told to stay eager.
+    may_compile = "torch._dynamo" in sys.modules or "torch.nn.attention.flex_attention" in sys.modules
+    stance = torch.compiler.set_stance("force_eager") if may_compile else contextlib.nullcontext()
+    with stance:
+        yield

@@ -1,0 +1,273 @@
+"""How a tensor is read as samples: which dimension counts them, what is a token, and the factor they are reduced to.
+
+`WholeBatch` is the ordinary case, all samples in one process. `orthoscope.probe.distributed.SplitBatch` has the same
+methods for a batch that is split over processes.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from orthoscope.linalg import gram_factor
+from orthoscope.probe.batches import tensors_in
+
+# Modules whose output is (samples, channels, positions): the second dimension is not a sequence.
+CHANNELS_FIRST = (
+    nn.Conv1d,
+    nn.ConvTranspose1d,
+    nn.BatchNorm1d,
+    nn.InstanceNorm1d,
+    nn.GroupNorm,
+    nn.MaxPool1d,
+    nn.AvgPool1d,
+    nn.AdaptiveAvgPool1d,
+    nn.AdaptiveMaxPool1d,
+)
+
+# What the token view compares: tokens of each of a few sequences, evenly spaced.
+SEQUENCES, TOKENS = 4, 64
+
+# Numbers of an output from which on its random direction has entries of equal size.
+_LARGE_OUTPUT = 1 << 20
+
+# Numbers that are summed in float32 at once.
+_ROW = 1024
+
+
+def evenly_spaced(count: int, most: int) -> slice:
+    """Select at most `most` of `count` indices, evenly spaced and always the same ones."""
+    return slice(0, None, spacing(count, most))
+
+
+def spacing(count: int, most: int) -> int:
+    """Step of `evenly_spaced`."""
+    return max(1, -(-count // most))
+
+
+class SampleAxis(IntEnum):
+    """Where a tensor counts samples: first dimension, second, or with windows or heads folded into the first."""
+
+    FIRST = 0
+    SECOND = 1
+    FOLDED = 2
+
+    def fits(self, tensor: Tensor, samples: int, several: bool) -> bool:
+        """True if `tensor` may hold `samples` samples this way; `several` if the whole batch has more than one."""
+        if self is SampleAxis.FIRST:
+            return tensor.shape[0] == samples
+        if self is SampleAxis.SECOND:
+            return tensor.ndim >= 3 and tensor.shape[1] == samples
+        divides = tensor.ndim >= 2 and several and tensor.shape[0] % max(1, samples) == 0
+        return divides and (tensor.shape[0] > 0) is (samples > 0)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A tensor read as `samples` samples of `units` numbers each; `total` is the size of the whole batch."""
+
+    tensor: Tensor
+    axis: SampleAxis
+    samples: int
+    total: int
+    units: int
+    rows_per_sample: int = 1  # of the first dimension: more than one where windows or heads are folded into it
+
+    @property
+    def dimension(self) -> int:
+        """The dimension that counts samples."""
+        return 1 if self.axis is SampleAxis.SECOND else 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape that the tensor would have for the whole batch."""
+        sizes = list(self.tensor.shape)
+        sizes[self.dimension] = self.total * self.rows_per_sample
+        return tuple(sizes)
+
+    @property
+    def matrix(self) -> Float[Tensor, "samples units"]:
+        """One row a sample."""
+        tensor = self.tensor.transpose(0, 1) if self.axis is SampleAxis.SECOND else self.tensor
+        return tensor.reshape(self.samples, self.units)
+
+    @property
+    def sequences(self) -> Float[Tensor, "samples tokens units"] | None:
+        """One sequence a sample, None if the tensor has no three dimensions or a single token."""
+        if self.tensor.ndim != 3 or self.axis is SampleAxis.FOLDED:
+            return None
+        sequences = self.tensor.transpose(0, 1) if self.axis is SampleAxis.SECOND else self.tensor
+        return sequences if sequences.shape[1] > 1 else None
+
+
+def possible_axes(tensor: Tensor, samples: int, total: int) -> Iterator[SampleAxis]:
+    """Yield the ways in which a tensor may count samples, the most likely first."""
+    if tensor.numel() > 0 or samples == 0:
+        yield from (axis for axis in SampleAxis if axis.fits(tensor, samples, total > 1))
+
+
+def floating_tensors(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors of an output that can be measured: floating point, with at least one dimension."""
+    return (tensor for tensor in tensors_in(value) if tensor.is_floating_point() and tensor.ndim > 0)
+
+
+@runtime_checkable
+class SampleReader(Protocol):
+    """What the probe asks about the samples of a batch, on one process or on many."""
+
+    @property
+    def total(self) -> int:
+        """Samples in the whole batch."""
+
+    @property
+    def split(self) -> bool:
+        """Whether other processes hold a part of the batch."""
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where the batch goes; None: to the device of the model."""
+
+    def read(self, value: Any, what: str) -> Reading | None:
+        """Read the tensor that stands for an output, or return None if none counts the samples."""
+
+    def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
+        """`linalg.gram_factor` of at most `most` samples, evenly spaced over the whole batch."""
+
+    def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
+        """`linalg.gram_factor` of the tokens of a few sequences."""
+
+    def differ(self, tensor: Tensor | None) -> bool:
+        """True if any sample differs from the first."""
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Each flag, or-ed over processes."""
+
+    def direction(self, tensor: Tensor, reading: Reading | None, generator: torch.Generator) -> Tensor:
+        """Draw a random direction of unit length over the whole batch; 1 for a single number."""
+
+    def synchronize(self, step: str) -> None:
+        """Check that every process has come to the same step."""
+
+    def batch_norm(self) -> AbstractContextManager[Any]:
+        """Context in which batch norm takes its statistics over the whole batch."""
+
+    def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
+        """For each parameter, whether it is zero everywhere."""
+
+    def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
+        """Norms over the whole batch from the norms of this process's part; None where nothing was measured."""
+
+    def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:
+        """Norm of the gradient of the whole batch, by id of the parameter; without those that have none."""
+
+
+@dataclass(frozen=True)
+class WholeBatch:
+    """All samples of the batch are in this process."""
+
+    total: int
+    split: bool = False
+    device: torch.device | None = None
+
+    def __post_init__(self) -> None:
+        if not self.total:
+            raise ValueError("The batch has no samples: give at least one, or eight for angles to be meaningful.")
+
+    def read(self, value: Any, what: str) -> Reading | None:
+        """Read the first floating-point tensor of an output that counts the samples of the batch.
+
+        Besides batch-first tensors: sequence-first `(tokens, samples, units)`, and windows or heads folded into the
+        first dimension, `(samples * k, ...)`.
+        """
+        for tensor in floating_tensors(value):
+            for axis in possible_axes(tensor, self.total, self.total):
+                rows = tensor.shape[0] // self.total if axis is SampleAxis.FOLDED else 1
+                return Reading(tensor, axis, self.total, self.total, tensor.numel() // self.total, rows)
+        return None
+
+    def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
+        return gram_factor(reading.matrix[evenly_spaced(self.total, most)])
+
+    def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
+        samples, tokens = evenly_spaced(self.total, SEQUENCES), evenly_spaced(sequences.shape[1], TOKENS)
+        return gram_factor(sequences[samples][:, tokens])
+
+    def differ(self, tensor: Tensor | None) -> bool:
+        counts_samples = tensor is not None and tensor.ndim > 0 and tensor.shape[0] == self.total
+        return counts_samples and bool((tensor[1:] != tensor[:1]).any())  # type: ignore[index]
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        return flags
+
+    def direction(self, tensor: Tensor, reading: Reading | None, generator: torch.Generator) -> Tensor:
+        if tensor.numel() == 1:
+            return torch.ones_like(tensor)
+        return unit_direction(tensor.shape, tensor.dtype, generator).to(tensor)
+
+    def synchronize(self, step: str) -> None:
+        pass
+
+    def batch_norm(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
+        return [not bool(parameter.detach().any()) for parameter in parameters]
+
+    def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
+        return list(norms)
+
+    def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:
+        return {id(parameter): norm(parameter.grad) for parameter in parameters if parameter.grad is not None}
+
+
+def unit_direction(shape: Sequence[int], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Draw an isotropic random direction of unit length; on the CPU, so that it is the same on every device.
+
+    Uniform on the sphere for outputs of ordinary size. For large ones, such as the logits of a language model, entries
+    of equal size with random signs: isotropic as well, and several times as fast to draw.
+    """
+    size, wide = math.prod(shape), torch.promote_types(dtype, torch.float32)
+    if size < _LARGE_OUTPUT:
+        direction = torch.randn(tuple(shape), generator=generator, device="cpu")
+        return direction.to(wide) / torch.linalg.vector_norm(direction, dtype=torch.float64).to(wide)
+    octets = torch.randint(256, (-(-size // 8),), generator=generator, device="cpu")
+    bits = (torch.arange(256, device="cpu").unsqueeze(-1) >> torch.arange(8, device="cpu")) & 1
+    signs = (2 * bits - 1).to(wide) * size**-0.5
+    return signs[octets].flatten()[:size].view(tuple(shape))
+
+
+def norm(gradient: Tensor) -> float:
+    """Frobenius norm to single precision, for tensors of any size and scale.
+
+    Summed in rows: one float32 sum over 5e7 numbers is off by up to 2 %. In float64 where float32 squares could
+    overflow or vanish (1e20, 1e-23), and in half precision.
+    """
+    gradient = getattr(
+        gradient, "full_tensor", lambda: gradient
+    )()  # the norm of a sharded DTensor is that of the whole
+    gradient = gradient.detach()
+    if gradient.is_sparse:
+        gradient = gradient.coalesce().values()
+    if gradient.numel() > _ROW**2:
+        # Dimensions by falling stride, so that a dense tensor of any memory format is flattened without a copy.
+        order = sorted(range(gradient.ndim), key=gradient.stride().__getitem__, reverse=True)
+        flat = gradient.permute(order).reshape(-1)
+        whole = flat.numel() // _ROW * _ROW
+        rows = torch.linalg.vector_norm(flat[:whole].view(-1, _ROW), dim=-1)
+        quick = math.hypot(
+            float(torch.linalg.vector_norm(rows.double())), float(torch.linalg.vector_norm(flat[whole:]))
+        )
+    else:
+        quick = float(torch.linalg.vector_norm(gradient))
+    if 1e-9 < quick < 1e15 and gradient.element_size() >= 4:
+        return quick
+    if quick == 0 and not bool(gradient.any()):
+        return 0.0
+    wide = torch.complex128 if gradient.is_complex() else torch.float64
+    return float(torch.linalg.vector_norm(gradient.cpu().to(wide)))

@@ -1,0 +1,63 @@
+"""`orthoscope.watch` as a callback of Lightning."""
+
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Callback
+from torch import nn
+
+from orthoscope.watcher.hooks import Watch
+
+
+class LightningCallback(Callback):
+    """`Trainer(callbacks=[LightningCallback(every=200, log="run.jsonl", on_risk="warn")])`.
+
+    Arguments are those of `orthoscope.watch`; `callback.watch` is the watch itself. What is looked at is the network
+    that `training_step` calls: the LightningModule itself if it is called as `self(...)`, or the part of it that
+    `network` names, such as "model" for `self.model(...)`; without a name, the one child with parameters if there is
+    only one. Scalars go to the trainer's loggers unless `logger` names others. With `on_risk="stop"` a network that is
+    SICK ends the training after the step.
+    """
+
+    def __init__(self, every: int = 200, *, network: str | None = None, **options: Any) -> None:
+        super().__init__()
+        self.watch: Watch | None = None
+        self._every = every
+        self._network = network
+        self._options = options
+        Watch(nn.Identity(), every=every, **{**options, "log": None})  # refused now, not when training begins
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.close()
+        options = dict(self._options)
+        if options.get("logger", "active") == "active":
+            options["logger"] = list(trainer.loggers)
+        self.watch = Watch(self._watched(pl_module), every=self._every, halt=lambda _: None, **options)
+        self.watch.step = trainer.global_step
+        self.watch.__enter__()
+
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        if self.watch is not None and self.watch.stopped:
+            trainer.should_stop = True
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.close()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self.close()
+
+    def _watched(self, module: LightningModule) -> nn.Module:
+        if self._network is not None:
+            try:
+                return module.get_submodule(self._network)
+            except AttributeError:
+                names = ", ".join(name for name, _ in module.named_children())
+                raise ValueError(f"the module has no part named {self._network!r}: it has {names or 'none'}") from None
+        children = [child for child in module.children() if next(child.parameters(), None) is not None]
+        # `self.model(batch)` in training_step calls the child alone, `self(batch)` the child too.
+        return children[0] if len(children) == 1 else module
+
+    def close(self) -> None:
+        """Take the hooks away; `callback.watch` keeps what was seen."""
+        if self.watch is not None:
+            self.watch.close()

@@ -1,0 +1,219 @@
+"""Where scalars go: TensorBoard, W&B, MLflow, trackio, loggers of Lightning, functions, told apart by their verbs.
+
+The log of a training that is watched: one whole line of JSON a record, appended, so that a crash loses none.
+
+Where a watch tells what it saw: its log and loggers, none of which may end the training by failing.
+"""
+
+import json
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from orthoscope.diagnosis.diagnosis import Diagnosis
+from orthoscope.watcher.updates import UpdateRow, plain_row
+
+Scalars = dict[str, float]
+Tracker = Callable[[Scalars, int], None]
+STEP = "orthoscope/step"
+
+
+def tracker(logger: Any) -> Tracker:
+    """How to give scalars of a step to `logger`.
+
+    `add_scalar(name, value, step)` is a writer of TensorBoard, `log_metrics(scalars, step=)` MLflow or a logger of
+    Lightning, `log(scalars, step=)` W&B or trackio; a function is called with the scalars and the step.
+    """
+    if hasattr(logger, "add_scalar"):
+        return lambda scalars, step: _one_by_one(logger, scalars, step)
+    if hasattr(logger, "log_metrics"):
+        return lambda scalars, step: logger.log_metrics(scalars, step=step)
+    if hasattr(logger, "define_metric") and hasattr(logger, "log"):
+        # W&B has one step for everybody and drops what comes late: ours is a number of its own to draw against.
+        logger.define_metric(STEP)
+        logger.define_metric("orthoscope/*", step_metric=STEP)
+        return lambda scalars, step: logger.log({**scalars, STEP: step})
+    if hasattr(logger, "log"):
+        return lambda scalars, step: logger.log(scalars, step=step)
+    if callable(logger):
+        return lambda scalars, step: logger(scalars, step)
+    raise ValueError(
+        "a logger has add_scalar, log_metrics or log, or is a function of scalars and step: "
+        f"got {type(logger).__name__}"
+    )
+
+
+def trackers(logger: Any) -> list[Tracker]:
+    """Of one logger, of several in a list, or of none."""
+    if logger is None:
+        return []
+    several: Iterable[Any] = logger if isinstance(logger, (list, tuple)) else [logger]
+    return [tracker(one) for one in several]
+
+
+def active_loggers() -> list[Any]:
+    """The runs of W&B, MLflow and trackio that are open in this process; nothing is imported to find them."""
+    wandb, mlflow, trackio = (sys.modules.get(name) for name in ("wandb", "mlflow", "trackio"))
+    found = []
+    if getattr(wandb, "run", None) is not None:
+        found.append(wandb.run)  # type: ignore[union-attr]
+    if mlflow is not None and hasattr(mlflow, "active_run") and mlflow.active_run() is not None:
+        found.append(mlflow)
+    if trackio is not None and _current_run(trackio) is not None:
+        found.append(trackio)
+    return found
+
+
+def _current_run(trackio: Any) -> Any:
+    variable = getattr(getattr(trackio, "context_vars", None), "current_run", None)
+    return None if variable is None else variable.get()
+
+
+def _one_by_one(writer: Any, scalars: Scalars, step: int) -> None:
+    for name, value in scalars.items():
+        writer.add_scalar(name, value, step)
+
+
+RECORD_SCHEMA = "orthoscope.watch-record/1"
+_BLOCK = 1 << 16
+
+
+class WatchLog:
+    """Appends records to a file; a line is written at once and is on disk when `append` returns."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.absolute().parent.is_dir():
+            raise FileNotFoundError(
+                f"cannot write {str(path)!r}: there is no folder {str(self.path.absolute().parent)!r}"
+            )
+        if self.path.is_dir():
+            raise ValueError(f"{str(path)!r} is a folder: give the name of a file, such as run.jsonl")
+        if self.path.exists():
+            self._continue()
+        self._torn = False  # an append has failed, and may have left half a line
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one record, with its schema, as one line."""
+        line = json.dumps({"schema": RECORD_SCHEMA, **record}, allow_nan=False, separators=(",", ":")) + "\n"
+        if self._torn and self.path.exists():
+            self._continue()
+        self._torn = True
+        # One call with O_APPEND: a reader, or another process that writes here, sees the whole line or nothing of it.
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            content = line.encode()
+            while content:
+                content = content[os.write(descriptor, content) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._torn = False
+
+    def _continue(self) -> None:
+        """Go on with a log: refuse what is none, and take away the half of a line that a crash has left."""
+        with self.path.open("rb") as file:
+            first = file.readline()
+        if first.endswith(b"\n") and _record(first) is None:
+            raise ValueError(f"{str(self.path)!r} is not a log of a watch: give another name, or remove it")
+        with self.path.open("r+b") as file:
+            end = whole = file.seek(0, os.SEEK_END)
+            while whole > 0:
+                start = max(0, whole - _BLOCK)
+                file.seek(start)
+                newline = file.read(whole - start).rfind(b"\n")
+                whole = start + newline + 1 if newline >= 0 else start
+                if newline >= 0:
+                    break
+            if whole == end:
+                return
+            file.seek(whole)
+            rest = file.read()
+            if _record(rest) is not None:
+                file.write(b"\n")
+            elif whole == 0 and not rest.lstrip().startswith(b'{"schema":"orthoscope.watch-record'):
+                raise ValueError(f"{str(self.path)!r} is not a log of a watch: give another name, or remove it")
+            else:
+                file.truncate(whole)
+
+
+def read_watch_log(path: str | os.PathLike[str], start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
+    """The records from byte `start` on, each with the place where the next begins; half a line at the end is left."""
+    with Path(path).open("rb") as file:
+        place = file.seek(start)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            place += len(line)
+            record = _record(line)
+            if record is None:
+                raise ValueError(f"{str(path)!r} is not a log of a watch: byte {place - len(line)} begins no record")
+            yield record, place
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        content = json.loads(line)
+    except ValueError:
+        return None
+    known = isinstance(content, dict) and content.get("schema") == RECORD_SCHEMA
+    return content if known else None
+
+
+class Telling:
+    """The log, a line a record, and the loggers, which get the scalars; on the first rank alone."""
+
+    def __init__(self, name: str, log: str | os.PathLike[str] | None, logger: Any) -> None:
+        self._name = name
+        self._log = None if log is None else WatchLog(log)
+        self._logger = logger
+        if logger != "active":
+            trackers(logger)  # refused now, not after hours
+        self._run = secrets.token_hex(4)
+
+    def tell(
+        self, step: int, scalars: dict[str, float], diagnosis: Diagnosis | None, rows: Iterable[UpdateRow]
+    ) -> Iterator[str]:
+        """Tell all of them, and yield what each that failed has raised; the others are told nevertheless."""
+        if not _is_first_rank():
+            return
+        if self._log is not None:
+            try:
+                self._log.append(self._record(step, scalars, diagnosis, rows))
+            except Exception as error:  # a disk may be full
+                yield f"{type(error).__name__}: {error}"
+        try:
+            loggers = active_loggers() if self._logger == "active" else self._logger
+        except Exception as error:
+            yield f"{type(error).__name__}: {error}"
+            return
+        for logger in loggers if isinstance(loggers, (list, tuple)) else [loggers]:
+            try:
+                for send in trackers(logger):
+                    send(scalars, step)
+            except Exception as error:  # a server may be away
+                yield f"{type(error).__name__}: {error}"
+
+    def _record(
+        self, step: int, scalars: dict[str, float], diagnosis: Diagnosis | None, rows: Iterable[UpdateRow]
+    ) -> dict[str, Any]:
+        return {
+            "run": self._run,
+            "name": self._name,
+            "step": step,
+            "time": time.time(),
+            "scalars": scalars,
+            "diagnosis": None if diagnosis is None else diagnosis.document(),
+            "updates": [plain_row(row) for row in rows],
+        }
+
+
+def _is_first_rank() -> bool:
+    distributed = torch.distributed
+    return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0
