@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orthoscope import (
-        callbacks,
+        activations,
         chains,
         data,
         diagnosis,
@@ -21,18 +21,15 @@ if TYPE_CHECKING:
         metrics,
         models,
         optim,
-        papers,
         prescriptions,
         probe,
         report,
-        shaping,
         sweep,
         theory,
         training,
+        watcher,
     )
     from orthoscope.diagnosis import Alignment, Diagnosis, Forecast, align, diagnose, predict
-    from orthoscope.diagnosis.watch import Watch
-    from orthoscope.diagnosis.watching import watch
     from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
     from orthoscope.prescriptions import (
         Comparison,
@@ -45,6 +42,7 @@ if TYPE_CHECKING:
         fix,
         prescribe,
     )
+    from orthoscope.watcher import Watch, watch
 
 _HOME = {
     "Alignment": "orthoscope.diagnosis",
@@ -67,8 +65,8 @@ _HOME = {
     "confirm": "orthoscope.prescriptions",
     "fix": "orthoscope.prescriptions",
     "prescribe": "orthoscope.prescriptions",
-    "Watch": "orthoscope.diagnosis.watch",
-    "watch": "orthoscope.diagnosis.watching",
+    "Watch": "orthoscope.watcher",
+    "watch": "orthoscope.watcher",
 }
 __all__ = [
     "Alignment",
@@ -85,8 +83,8 @@ __all__ = [
     "Symptom",
     "Verdict",
     "Watch",
+    "activations",
     "align",
-    "callbacks",
     "chains",
     "compare",
     "confirm",
@@ -103,17 +101,16 @@ __all__ = [
     "metrics",
     "models",
     "optim",
-    "papers",
     "predict",
     "prescribe",
     "prescriptions",
     "probe",
     "report",
-    "shaping",
     "sweep",
     "theory",
     "training",
     "watch",
+    "watcher",
 ]
 
 

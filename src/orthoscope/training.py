@@ -18,7 +18,7 @@ class Step:
 
     number: int  # from 1
     epoch: int  # from 1
-    loss: float  # of the batch the step was taken on, before it
+    loss: float  # of the batch of this step, before the step
     model: nn.Module
 
 
@@ -35,7 +35,7 @@ class History:
         return min((loss for loss in self.losses if math.isfinite(loss)), default=math.inf)
 
     def final(self, over: int = 10) -> float:
-        """Mean of the last losses: one batch is too noisy to judge by. Infinite if training diverged."""
+        """Mean of the last `over` losses, since that of one batch is noisy; infinite if training diverged."""
         tail = self.losses[-over:]
         finite = bool(tail) and self.stopped != "diverged" and all(math.isfinite(loss) for loss in tail)
         return sum(tail) / len(tail) if finite else math.inf
@@ -44,7 +44,10 @@ class History:
 def minibatches(
     inputs: Tensor, targets: Tensor, size: int, generator: torch.Generator | None = None
 ) -> Callable[[], Iterator[tuple[Tensor, Tensor]]]:
-    """One epoch at a time, shuffled anew at each call on the CPU, for every device alike; the last may be small."""
+    """A function that returns one epoch of batches, shuffled anew at each call; the last batch may be smaller.
+
+    The permutation is drawn on the CPU, so that it does not depend on the device.
+    """
     if len(inputs) != len(targets):
         raise ValueError(f"{len(inputs)} inputs and {len(targets)} targets do not pair up")
     if len(inputs) == 0:
@@ -72,11 +75,21 @@ def train(
     patience: int | None = None,
     clip: Callable[[nn.Module], None] | None = None,
 ) -> History:
-    """Take `steps` optimizer steps, going through `epoch()` as often as that needs.
+    """Take `steps` optimizer steps, calling `epoch()` as often as needed.
 
-    Stops early, and says so, when the loss is not finite ("diverged", before that step is taken), when it has
-    not improved for `patience` steps ("stalled"), or when `callback` returns a reason. `clip(model)` may
-    change gradients before a step. Every module is left in the mode it came in.
+    Args:
+        model: Trained in place; every module keeps its training mode afterwards.
+        epoch: Returns the `(inputs, targets)` batches of one epoch; see `minibatches`.
+        optimizer: Any torch optimizer, also one that evaluates a closure several times.
+        steps: Number of optimizer steps.
+        loss: Function of outputs and targets.
+        schedule: Stepped after every optimizer step.
+        callback: Called after every step; a string that it returns stops training and becomes `History.stopped`.
+        patience: Stop ("stalled") if the loss has not improved for so many steps.
+        clip: Called between backward pass and step; may change gradients.
+
+    Returns:
+        The losses. Training also stops ("diverged") at a loss that is not finite, before that step is taken.
     """
     history = History()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
@@ -132,13 +145,13 @@ def _step(
         optimizer.zero_grad(set_to_none=True)
         value = loss(model(inputs), targets)
         if not bool(value.isfinite()):
-            raise _DivergedError(float(value.detach()))  # before the step: the weights stay what they were
+            raise _DivergedError(float(value.detach()))  # before the step: the weights stay unchanged
         value.backward()
         if clip is not None:
             clip(model)
         return float(value.detach())
 
-    # A closure serves every optimizer, also those that evaluate the loss several times, as LBFGS does.
+    # A closure works for every optimizer, also for those that evaluate the loss several times, such as LBFGS.
     try:
         return float(optimizer.step(closure))
     except _DivergedError as diverged:

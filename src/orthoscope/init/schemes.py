@@ -1,27 +1,127 @@
-"""The schemes by name, and the walk over a model that applies one."""
+"""Initialization schemes by name, and `initialize_`, which applies one to every weight layer of a model.
+
+A scheme is a function `(layer, gain, generator)` that fills the weight of one linear or convolutional layer. A new one
+is a function here and a line of `SCHEMES`; it then has to pass every law in tests/init.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.parameter import is_lazy
 
-from orthoscope.init.delta import delta_
-from orthoscope.init.gaussian import gaussian_
-from orthoscope.init.he import he_
-from orthoscope.init.normal import normal_
-from orthoscope.init.orthogonal import orthogonal_
-from orthoscope.init.svd import svd_
-from orthoscope.init.torch_default import torch_default_
-from orthoscope.init.trial import check_accepted
-from orthoscope.init.weights import WeightLayer
-from orthoscope.init.xavier import xavier_
+from orthoscope.init.weights import WeightLayer, blocks_shape, check_accepted, fans, fill_, normal_blocks, write_
+from orthoscope.linalg import group_matrices, haar
+from orthoscope.linalg.convolution import from_polyphase
+from orthoscope.linalg.spectra import svd
+
+
+def gaussian_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+    r"""$W_{ij} \sim \mathcal N(0, \text{gain}^2 / \text{fan\_in})$ (LeCun et al., 1998).
+
+    A linear layer then keeps the variance.
+    """
+    fan_in, _ = fans(layer)
+    fill_(layer, normal_blocks(layer, gain / fan_in**0.5, generator))
+
+
+def he_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+    r"""$W_{ij} \sim \mathcal N(0, 2\,\text{gain}^2 / \text{fan\_in})$ (He et al., 2015).
+
+    A linear layer after a ReLU then keeps the mean square.
+    """
+    gaussian_(layer, gain * 2**0.5, generator)
+
+
+def xavier_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+    r"""$W_{ij} \sim \mathcal N\big(0, 2\,\text{gain}^2 / (\text{fan\_in} + \text{fan\_out})\big)$.
+
+    A compromise between keeping the variance of activations and that of gradients (Glorot & Bengio, 2010).
+    """
+    fill_(layer, normal_blocks(layer, gain * (2 / sum(fans(layer))) ** 0.5, generator))
+
+
+# https://github.com/openai/gpt-2/blob/master/src/model.py, `w_init_stdev`
+TRANSFORMER_STD = 0.02
+
+
+def normal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+    r"""$W_{ij} \sim \mathcal N(0, (0.02\,\text{gain})^2)$ at any width, as in GPT-2 and BERT."""
+    fill_(layer, normal_blocks(layer, gain * TRANSFORMER_STD, generator))
+
+
+def orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+    r"""$W = \text{gain} \cdot Q$ with $QQ^\top = I$ ($Q^\top Q = I$, if $W$ is taller than wide), $Q$ Haar.
+
+    Saxe et al., 2014. Each group of a grouped convolution is orthogonal on its own, which makes the whole
+    block-diagonal matrix orthogonal.
+    """
+    groups, out, fan_in = blocks_shape(layer)
+    weight = layer.weight
+    device = generator.device if generator is not None else weight.device
+    frames = haar(out, fan_in, groups, generator=generator, dtype=weight.dtype, device=device)
+    fill_(layer, gain * frames)
+
+
+def svd_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+    r"""$W = \bar\sigma\,UV^\top$, where $U \operatorname{diag}(\sigma)\, V^\top$ is drawn by `xavier_`.
+
+    joudaki2024, A.5 (i). A Haar orthogonal matrix, as by `orthogonal_`, times the mean singular value $\bar\sigma$: in
+    a wide square layer $\frac8{3\pi} = 0.85$, so that each keeps 0.72 of the mean square. Each group on its own.
+    """
+    drawn = normal_blocks(layer, gain * (2 / sum(fans(layer))) ** 0.5, generator)
+    left, values, right = svd(drawn.double())
+    fill_(layer, values.mean(-1)[:, None, None] * left @ right)
+
+
+def torch_default_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+    r"""$W_{ij} \sim \text{gain} \cdot U(-b, b)$ and bias $\sim U(-b, b)$, with $b = 1/\sqrt{\text{fan\_in}}$.
+
+    PyTorch's default, `kaiming_uniform_(a=√5)`, of variance 1/(3 fan_in): the mean square of a deep ReLU network falls
+    6-fold per layer.
+    """
+    bound = fans(layer)[0] ** -0.5
+    fill_(layer, gain * _uniform(blocks_shape(layer), layer.weight, bound, generator))
+    if layer.bias is not None:
+        write_(layer.bias, _uniform(layer.bias.shape, layer.bias, bound, generator))
+
+
+def _uniform(shape: Sequence[int], like: Tensor, bound: float, generator: torch.Generator | None) -> Tensor:
+    device = generator.device if generator is not None else like.device
+    return bound * (2 * torch.rand(tuple(shape), generator=generator, dtype=like.dtype, device=device) - 1)
+
+
+def delta_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+    r"""$K_t = \text{gain}\,Q$ at the middle tap $t$ and 0 elsewhere, $Q$ Haar; a linear layer is $Q$.
+
+    Xiao et al., 2018. With padding that keeps the size, $\|K * x\| = \text{gain}\,\|x\|$ for at least as many outputs
+    as inputs; with fewer $K * K^\top = \text{gain}^2 I$: no norm grows by more than the gain, and a random subspace is
+    lost. With a stride $s$ the middle $s$ taps of each axis share $Q$ (all of them, if the kernel is shorter), since
+    $s^d$ pixels of every channel are then inputs of one position; a dilation combined with a stride is ignored. Each
+    group is orthogonal on its own. A transposed convolution is the adjoint of such a kernel. In an even kernel the
+    middle is the earlier tap, where `padding="same"` puts it.
+    """
+    if isinstance(layer, nn.Linear):
+        orthogonal_(layer, gain, generator)
+        return
+    weight, shape, groups = layer.weight, layer.weight.shape, layer.groups
+    # The weight of a transposed convolution is read as that of its adjoint: groups are along the first dimension.
+    middle = [min(taps, stride) for taps, stride in zip(shape[2:], layer.stride, strict=True)]
+    device = generator.device if generator is not None else weight.device
+    rows, columns = shape[0] // groups, shape[1] * math.prod(middle)
+    matrices = haar(rows, columns, groups, generator=generator, dtype=weight.dtype, device=device)
+    kernel = from_polyphase(matrices.reshape(shape[0], columns, *[1] * len(middle)), middle)
+    margins: list[int] = []
+    for taps, used in zip(reversed(shape[2:]), reversed(middle), strict=True):
+        margins += [(taps - used) // 2, taps - used - (taps - used) // 2]
+    fill_(layer, gain * group_matrices(functional.pad(kernel, margins), groups, layer.transposed))
+
 
 Scheme: TypeAlias = Callable[[WeightLayer, float, torch.Generator | None], None]
 
-# A new scheme is one file and one line here; it then passes every law in tests/init.
 SCHEMES: dict[str, Scheme] = {
     "delta-orthogonal": delta_,
     "gaussian": gaussian_,
@@ -36,18 +136,30 @@ SCHEMES: dict[str, Scheme] = {
 }
 
 
-def initialise_(
+def initialize_(
     model: nn.Module,
     scheme: str | Scheme,
     gain: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> list[str]:
-    """Fill every linear and convolutional layer by a scheme, zero its bias, and return the layers' names.
+    """Fill the weight of every linear and convolutional layer by a scheme, and set its bias to 0.
 
-    Embeddings, normalisations and weights that no `nn.Linear` or `nn.Conv*` owns (the fused projections
-    of `nn.MultiheadAttention`, say) stay as they are; so does an output layer tied to an embedding.
-    Sharded weights (`fully_shard`) get the numbers that one process would draw, by the first rank's generator; all
-    ranks must call. If one layer cannot be filled, as an orthogonal one by any scheme but "orthogonal", none is.
+    Embeddings, normalization layers, an output layer tied to an embedding, and weights that no `nn.Linear` or
+    `nn.Conv*` owns (the fused projections of `nn.MultiheadAttention`) stay unchanged. Sharded weights (`fully_shard`)
+    get the values that one process would draw with the first process's generator; all processes must call.
+
+    Args:
+        model: A network or a single layer.
+        scheme: A name of `SCHEMES`, or a function `(layer, gain, generator)`.
+        gain: Multiplies every weight.
+        generator: Source of random numbers; None for torch's global one.
+
+    Returns:
+        The names of the layers.
+
+    Raises:
+        ValueError: If a layer cannot be filled, as an orthogonal one by a scheme other than "orthogonal"; no layer is
+            changed then.
     """
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
     if not math.isfinite(gain):
@@ -65,7 +177,7 @@ def initialise_(
 
 
 def scheme_named(name: str) -> Scheme:
-    """The scheme of that name; a ValueError lists the others."""
+    """The scheme of that name; a ValueError lists all."""
     if name not in SCHEMES:
         raise ValueError(f"unknown weight scheme {name!r}: choose one of {', '.join(sorted(SCHEMES))}")
     return SCHEMES[name]
@@ -74,10 +186,35 @@ def scheme_named(name: str) -> Scheme:
 def weight_layers(model: nn.Module) -> list[tuple[str, WeightLayer]]:
     """Linear and convolutional layers in order of definition, without those tied to an embedding."""
     if not isinstance(model, nn.Module):
-        raise ValueError(f"a network or a layer is initialised, got a {type(model).__name__}")
+        raise ValueError(f"a network or a layer is initialized, got a {type(model).__name__}")
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)}
     return [
         (name, module)
         for name, module in model.named_modules()
         if isinstance(module, WeightLayer) and id(module.weight) not in embeddings
     ]
+
+
+def haar_(module: nn.Module, gain: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
+    """`initialize_` with "orthogonal" (`orthogonal_`); a model without a weight layer is a ValueError."""
+    return _filled(module, "haar", gain, generator)
+
+
+def delta_orthogonal_(module: nn.Module, gain: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
+    """`initialize_` with "delta-orthogonal" (`delta_`); a model without a weight layer is a ValueError."""
+    return _filled(module, "delta-orthogonal", gain, generator)
+
+
+def svd_orthogonal_(module: nn.Module, gain: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
+    """`initialize_` with "svd-orthogonal" (`svd_`); a model without a weight layer is a ValueError."""
+    return _filled(module, "svd-orthogonal", gain, generator)
+
+
+def _filled(module: nn.Module, scheme: str, gain: float, generator: torch.Generator | None) -> list[str]:
+    names = initialize_(module, scheme, gain, generator)
+    if not names:
+        raise ValueError(
+            f"{type(module).__name__} has no linear or convolutional layer to initialize: embeddings, normalization "
+            "layers and heads tied to an embedding stay unchanged"
+        )
+    return names

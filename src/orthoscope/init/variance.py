@@ -1,4 +1,4 @@
-"""What theory needs to know of weights: the variance a scheme gives them, and whether they are still as drawn."""
+"""What theory needs to know of weights: the variance that a scheme gives them, and a sample to detect changes."""
 
 import math
 from collections.abc import Callable
@@ -6,11 +6,10 @@ from collections.abc import Callable
 import numpy as np
 from torch import nn
 
-from orthoscope.init.normal import TRANSFORMER_STD
-from orthoscope.init.schemes import weight_layers
-from orthoscope.init.sharded import whole
+from orthoscope.init.schemes import TRANSFORMER_STD, weight_layers
+from orthoscope.init.weights import whole
 
-_ENTRIES = 8  # of every weight and bias; training moves all of them
+_ENTRIES = 8  # sampled of every weight and bias; training changes all of them
 
 # At gain 1, from fan in and fan out; the docstring of each scheme has the law.
 _VARIANCES: dict[str, Callable[[int, int], float]] = {
@@ -30,13 +29,13 @@ _VARIANCES: dict[str, Callable[[int, int], float]] = {
 
 
 def mean_singular_value(rows: int, columns: int) -> float:
-    r"""Of a matrix of independent $\mathcal N(0, 1)$ entries, to the second order in one over its size.
+    r"""Mean singular value of a matrix of independent $\mathcal N(0, 1)$ entries, to second order in 1/size.
 
     $$ \sqrt n\,\Big[ \int \sqrt x\,\rho_c(x)\,dx + \frac1{cn}\Big(\frac{\sqrt a + \sqrt b}{4}
        - \frac1{2\pi}\int_0^\pi \sqrt{x(\theta)}\,d\theta\Big)\Big], \qquad x(\theta) = 1 + c - 2\sqrt c\cos\theta $$
 
-    $n$ is the larger size, $c \le 1$ the ratio of the smaller to it, $a, b = (1 \mp \sqrt c)^2$; first the law of
-    Marchenko and Pastur, then what real matrices add to it (Bai & Silverstein, 2004).
+    $n$ is the larger size, $c \le 1$ the ratio of the smaller to it, $a, b = (1 \mp \sqrt c)^2$: the Marchenko–Pastur
+    law, and the correction for real matrices (Bai & Silverstein, 2004).
     """
     larger, ratio = max(rows, columns), min(rows, columns) / max(rows, columns)
     theta = (np.arange(2048) + 0.5) * math.pi / 2048  # periodic and smooth but at c = 1: the midpoint rule is exact
@@ -48,21 +47,21 @@ def mean_singular_value(rows: int, columns: int) -> float:
 
 
 def weight_variance(scheme: str, fan_in: int, fan_out: int, gain: float = 1.0) -> float:
-    r"""$\mathbb{E} W_{ij}^2$ of the named scheme, `gain`² times that at gain 1."""
+    r"""$\mathbb{E} W_{ij}^2$ of the named scheme at `gain`."""
     if scheme not in _VARIANCES:
         raise ValueError(f"unknown weight scheme {scheme!r}: choose one of {', '.join(_VARIANCES)}")
     return gain**2 * _VARIANCES[scheme](fan_in, fan_out)
 
 
 def bias_variance(scheme: str, fan_in: int) -> float:
-    """The variance of a bias: zero, but for PyTorch's own scheme, which draws it as the weights."""
+    """Variance of a bias: zero, except for PyTorch's default, which draws biases like weights."""
     return weight_variance(scheme, fan_in, fan_in) if scheme == "torch" else 0.0
 
 
 def weight_sample(model: nn.Module) -> tuple[float, ...]:
-    """A few entries of every weight and bias, spread over it, as numbers; none of a model without values.
+    """A few evenly spaced entries of every weight and bias that is not on the meta device.
 
-    Sharded ones are gathered, so all ranks must ask.
+    Sharded ones are gathered, so all processes must call.
     """
     found: list[float] = []
     for _, layer in weight_layers(model):

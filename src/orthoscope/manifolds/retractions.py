@@ -1,12 +1,11 @@
-"""Maps from the tangent space back to the frames that agree with the straight line to first order."""
+"""Maps from tangent vectors to frames: retractions, which agree with x + v to first order, and geodesics."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.gram_series import gram_excess
-from orthoscope.linalg.nearest_frame import nearest_frame
+from orthoscope.linalg.polar import gram_excess, nearest_frame
 from orthoscope.linalg.products import skew_part
 
 # Enough for steps as long as 1e38; only a matrix that lost rank, which no tangent step can make, needs more.
@@ -15,8 +14,7 @@ _MAX_STEPS = 250
 
 def polar_retraction(x: Tensor, v: Tensor) -> Tensor:
     r"""The frame nearest to $x + v$, $(x+v)(I + v^\mathsf{H}v)^{-1/2}$: the Euclidean geodesic to second order."""
-    moved = x + v
-    return nearest_frame(moved.flatten(0, -3) if moved.ndim > 3 else moved).reshape(moved.shape)
+    return nearest_frame(x + v)
 
 
 def qr_retraction(x: Tensor, v: Tensor) -> Tensor:
@@ -79,3 +77,45 @@ RETRACTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cayley": cayley_retraction,
     "newton_schulz": newton_schulz_retraction,
 }
+
+
+def euclidean_geodesic(x: Tensor, v: Tensor) -> Tensor:
+    r"""End of the geodesic of the Euclidean metric from $x$ with velocity $v$ (Edelman, Arias and Smith, 1998).
+
+    $$ \exp_x(v) = \begin{pmatrix} x & v \end{pmatrix}
+       \exp\begin{pmatrix} \Omega & -v^\mathsf{H}v \\ I & \Omega \end{pmatrix}
+       \begin{pmatrix} e^{-\Omega} \\ 0 \end{pmatrix}, \qquad \Omega = x^\mathsf{H}v $$
+    """
+    overlap = x.mH @ v
+    omega = skew_part(overlap)
+    # What rounding put beside the tangent space would leave the manifold with the flow.
+    return _flow(x, v - x @ (overlap - omega), omega, omega) @ torch.linalg.matrix_exp(-omega)
+
+
+def canonical_geodesic(x: Tensor, v: Tensor) -> Tensor:
+    r"""End of the geodesic of the canonical metric: $e^Ax$ for the skew $A$ with $Ax = v$ of the Cayley retraction.
+
+    $$ \exp_x(v) = \begin{pmatrix} x & v_\perp \end{pmatrix}
+       \exp\begin{pmatrix} \Omega & -v_\perp^\mathsf{H}v_\perp \\ I & 0 \end{pmatrix}
+       \begin{pmatrix} I \\ 0 \end{pmatrix}, \qquad \Omega = x^\mathsf{H}v, \quad v_\perp = v - x\Omega $$
+
+    Without a QR of $v_\perp$, whose $Q$ is arbitrary, and need not be orthogonal to $x$, where the rank is deficient.
+    """
+    overlap = x.mH @ v
+    omega = skew_part(overlap)
+    return _flow(x, v - x @ overlap, omega, torch.zeros_like(omega))
+
+
+def _flow(x: Tensor, w: Tensor, first: Tensor, last: Tensor) -> Tensor:
+    r"""The same for every $s > 0$; $s = \|w\|$ balances the corners, which keeps long steps accurate.
+
+    $$ (x\ \ w/s)\exp\begin{pmatrix} F & -w^\mathsf{H}w/s \\ sI & L \end{pmatrix}\begin{pmatrix} I \\ 0 \end{pmatrix} $$
+    """
+    size = torch.linalg.matrix_norm(w)[..., None, None]
+    size = torch.where(size == 0, 1, size)
+    columns = x.shape[-1]
+    identity = torch.eye(columns, dtype=x.dtype, device=x.device).expand_as(first)
+    upper = torch.cat([first, -(w.mH @ w) / size], dim=-1)
+    lower = torch.cat([size * identity, last], dim=-1)
+    propagator = torch.linalg.matrix_exp(torch.cat([upper, lower], dim=-2))[..., :columns]
+    return torch.cat([x, w / size], dim=-1) @ propagator

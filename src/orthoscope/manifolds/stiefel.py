@@ -9,8 +9,7 @@ from torch import Tensor
 from orthoscope.linalg.haar import haar
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.linalg.products import add_product_, plus_adjoint
-from orthoscope.manifolds.geodesics import canonical_geodesic, euclidean_geodesic
-from orthoscope.manifolds.retractions import RETRACTIONS
+from orthoscope.manifolds.retractions import RETRACTIONS, canonical_geodesic, euclidean_geodesic
 
 # Tolerances in units of eps. The largest entry of |XᵀX - I| of a frame that was just retracted is 2 to 6 eps
 # at n = 32 to 2048; eight times that is still seen as a frame.

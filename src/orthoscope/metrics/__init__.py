@@ -2,15 +2,21 @@
 
 from orthoscope.linalg import singular_values
 from orthoscope.metrics.gradients import Slope, depth_slope, explosion_rate, gradient_disparity, log_norm
-from orthoscope.metrics.jacobians.alignment import ResidualAlignment, residual_alignment
-from orthoscope.metrics.jacobians.decay import DepthLaw, dead_blocks, depth_law
-from orthoscope.metrics.jacobians.path import line_shape, spacing_variation, step_cosine
-from orthoscope.metrics.jacobians.singular_vectors import alignment_matrices, misalignment
-from orthoscope.metrics.jacobians.spectra import (
+from orthoscope.metrics.jacobians import (
+    DepthLaw,
     Isometry,
+    ResidualAlignment,
+    alignment_matrices,
     condition_number,
+    dead_blocks,
+    depth_law,
     dynamical_isometry,
+    line_shape,
+    misalignment,
     rank_ratio,
+    residual_alignment,
+    spacing_variation,
+    step_cosine,
     top_energy,
 )
 from orthoscope.metrics.representations import (

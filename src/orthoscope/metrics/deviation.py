@@ -11,9 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg.symmetric import hermitian_product
-from orthoscope.metrics.gram import cosines
-from orthoscope.metrics.spectral import Scalar
+from orthoscope.metrics.gram import Scalar, cosines
 
 Matrix = Float[Tensor, "*batch out fan_in"]
 
@@ -128,5 +126,5 @@ class _GramDeviation(torch.autograd.Function):
 
 def gram_error(matrix: Matrix) -> Float[Tensor, "*batch out out"]:
     r"""$WW^\top - I$."""
-    gram = hermitian_product(matrix, matrix.mT)
+    gram = matrix @ matrix.mT
     return gram - torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.metrics.spectral import Scalar
+from orthoscope.metrics.gram import Scalar
 
 LogNorms = Float[Tensor, "*batch layers"]
 

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg import contrasts, sample_frame, singular_values, triangle_condition
+from orthoscope.linalg import contrasts, gram_factor, singular_values, triangle_condition
 from orthoscope.metrics import gram
-from orthoscope.metrics.spectral import Scalar, counted_rank, energy_rank, entropy_rank
+from orthoscope.metrics.gram import Scalar, counted_rank, energy_rank, entropy_rank
 
 Hidden = Float[Tensor, "*batch samples units"]
 
@@ -60,7 +60,7 @@ def isometry_gap(hidden: Hidden, centred: bool = False) -> Scalar:
     """
     rows = _rows(hidden, centred)
     gap = _gap_of_square(rows)
-    return frame_isometry_gap(sample_frame(rows)) if gap is None else gap
+    return factor_isometry_gap(gram_factor(rows)) if gap is None else gap
 
 
 def _gap_of_square(rows: Hidden) -> Scalar | None:
@@ -78,18 +78,18 @@ def _gap_of_square(rows: Hidden) -> Scalar | None:
     return gap if not has_grown and _is_conditioned(gap, samples, _WELL_CONDITIONED) else None
 
 
-def frame_isometry_gap(frame: Float[Tensor, "*batch samples samples"]) -> Scalar:
-    """`isometry_gap` of samples that are already rotated into their own span (`linalg.sample_frame`)."""
-    size = frame.shape[-1]
+def factor_isometry_gap(factor: Float[Tensor, "*batch samples samples"]) -> Scalar:
+    """`isometry_gap` of samples from their triangular factor (`linalg.gram_factor`)."""
+    size = factor.shape[-1]
     # The determinant of a triangle is the product of its diagonal; the Gram matrix would square the condition.
-    gap = _gap(frame, 2 * frame.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1))
+    gap = _gap(factor, 2 * factor.diagonal(dim1=-2, dim2=-1).abs().log().sum(-1))
     if _is_conditioned(gap, size, RANK_DEFICIENT):
         return gap
-    condition = triangle_condition(frame)
+    condition = triangle_condition(factor)
     doubtful = (condition >= RANK_DEFICIENT) & (condition < RANK_DEFICIENT * size)
     if bool(doubtful.any()):
         # The quick bound may be a factor `size` too large: near the limit, the exact one decides.
-        values = singular_values(frame[doubtful])
+        values = singular_values(factor[doubtful])
         condition = condition.masked_scatter(doubtful, values[..., 0] / values[..., -1])
     return torch.where(condition < RANK_DEFICIENT, gap, torch.where(condition.isnan(), torch.nan, torch.inf))
 

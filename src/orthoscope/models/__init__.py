@@ -1,8 +1,7 @@
-"""What it flows through: the networks of the papers, and names for everybody else's."""
+"""Networks: those of the papers (`MLP`, `ConvNet`, `ResNet`, `Transformer`, ...), and any other by name (`resolve`)."""
 
-from orthoscope.models.alexnet import alexnet_like
 from orthoscope.models.blocks import ResidualBlock
-from orthoscope.models.convnet import ConvNet
+from orthoscope.models.convolutional import ConvNet, alexnet_like
 from orthoscope.models.mlp import MLP
 from orthoscope.models.recurrent import ModReLU, RecurrentNetwork
 from orthoscope.models.resnet import ResNet

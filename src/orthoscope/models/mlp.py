@@ -1,4 +1,4 @@
-"""The fully connected network of the theory: equal hidden layers, one after another."""
+"""The fully connected network of the theory: hidden layers of equal width."""
 
 from typing import Any
 
@@ -6,21 +6,33 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from orthoscope.init import Scheme, initialise_, weight_sample
-from orthoscope.models.activations import Activation
-from orthoscope.models.blocks import ResidualBlock, block, linear, require_positive
-from orthoscope.models.normalisations import vector_norm
-from orthoscope.models.structure import structure
+from orthoscope.activations import Activation
+from orthoscope.init import Scheme, initialize_, weight_sample
+from orthoscope.models.blocks import ResidualBlock, block, linear, require_positive, structure, vector_norm
 
 
 class MLP(nn.Module):
     """`depth` hidden layers (linear, norm, activation) of `width` units, and a linear head.
 
-    `gain` shapes the activation, φ(gain·x)/gain; `weight_gain` multiplies the weights of `init`, in the
-    head too; `bias_std` draws Gaussian biases, which are zero otherwise. `out_features=None` leaves the
-    head out. With `residual`, every hidden layer that keeps the width adds `residual_scale` times its
-    block to its input. Modules are named `layers.7.linear`, `layers.7.norm`, `layers.7.activation` (with
-    `residual`: `layers.7.branch.linear` and so on) and `head`.
+    Modules are named `layers.7.linear`, `layers.7.norm`, `layers.7.activation` (with `residual`:
+    `layers.7.branch.linear` and so on) and `head`.
+
+    Args:
+        depth: Number of hidden layers.
+        width: Units of a hidden layer.
+        in_features: Features of a sample; by default `width`.
+        out_features: Outputs of the head; None for no head.
+        activation: A name of `activations.ACTIVATIONS`, a module, a factory or an elementwise function.
+        norm: A name of `models.blocks.VECTOR_NORMS`.
+        order: "norm-activation" or "activation-norm".
+        residual: Whether every hidden layer that keeps the width adds `residual_scale` times its block to its input.
+        residual_scale: Factor of the residual branches.
+        init: A scheme of `init.SCHEMES`, or a function `(layer, gain, generator)`.
+        gain: Shapes the activation: φ(gain·x)/gain.
+        weight_gain: Multiplies the weights of `init`, also in the head.
+        bias: Whether linear layers have biases.
+        bias_std: Standard deviation of Gaussian biases, which are 0 otherwise.
+        generator: Source of random numbers; None for torch's global one.
     """
 
     def __init__(
@@ -44,7 +56,7 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         self.in_features = width if in_features is None else in_features
-        # Predictions are made from these alone; a scheme of the user's own has no name that theory knows.
+        # Theory reads these arguments and nothing else; a scheme given as a function has no theory.
         self.arguments: dict[str, Any] = {
             "depth": depth,
             "width": width,
@@ -70,10 +82,10 @@ class MLP(nn.Module):
                 hidden = ResidualBlock(hidden, scale=residual_scale)
             self.layers.append(hidden)
         self.head = None if out_features is None else linear(width, out_features, bias)
-        initialise_(self, init, weight_gain, generator)
+        initialize_(self, init, weight_gain, generator)
         if bias_std:
             self._draw_biases(bias_std, generator)
-        # Theory is of the network as it was made: these tell later whether it still is.
+        # To detect later whether modules or weights have changed since construction, where theory no longer holds.
         self.made_of = structure(self)
         self.drawn = weight_sample(self)
 

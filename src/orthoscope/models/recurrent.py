@@ -1,4 +1,4 @@
-"""A recurrent network whose memory is one square matrix, orthogonal by construction or free."""
+"""A recurrent network whose transition matrix is orthogonal by construction or unconstrained."""
 
 import math
 from typing import cast
@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from orthoscope.activations import Activation, activation
 from orthoscope.init import gaussian_, he_
 from orthoscope.init.schemes import scheme_named
 from orthoscope.init.weights import fill_
 from orthoscope.layers.orthogonal import orthogonal as make_orthogonal
-from orthoscope.models.activations import Activation, activation
 from orthoscope.models.blocks import linear, require_positive
 
 ROTATIONS, MODRELU = "rotations", "modrelu"
@@ -20,12 +20,19 @@ ROTATIONS, MODRELU = "rotations", "modrelu"
 class RecurrentNetwork(nn.Module):
     r"""$h_t = \phi(W h_{t-1} + U x_t)$ and $y_t = V h_t + c$, from $h_0 = 0$; batch first, an output at every step.
 
-    With `orthogonal` the `hidden` x `hidden` matrix $W$ stays orthogonal, whatever trains it, through
-    `orthoscope.layers.orthogonal(map=...)`. `recurrent_init` is where $W$ begins: "rotations" (planes turned by
-    uniform angles, Henaff et al., 2016) or a scheme of `orthoscope.init`; with `orthogonal`, the nearest orthogonal
-    matrix to that. `activation` is a name, module or function; "modrelu" has a bias for every unit.
     Modules are named `inputs` ($U$), `recurrent` ($W$), `activation` and `head` ($V$, $c$), so that an optimizer can
-    give `recurrent.parameters()` a learning rate of their own.
+    give `recurrent.parameters()` a learning rate of its own.
+
+    Args:
+        in_features: Features of an input $x_t$.
+        hidden: Units of the state $h_t$.
+        out_features: Features of an output $y_t$.
+        activation: "modrelu", with a bias for every unit, or as for `activations.activation_module`.
+        orthogonal: Keep $W$ orthogonal under any optimizer, through `layers.orthogonal(map=...)`.
+        map: The map to orthogonal matrices, a name of `layers.CHARTS`.
+        recurrent_init: Initial $W$: "rotations" (planes turned by uniform angles, Henaff et al., 2016) or a scheme of
+            `init.SCHEMES`; with `orthogonal`, the orthogonal matrix nearest to it.
+        generator: Source of random numbers; None for torch's global one.
     """
 
     def __init__(
@@ -63,7 +70,7 @@ class RecurrentNetwork(nn.Module):
                 f"this network takes sequences (samples, steps, {self.in_features}), got a batch of shape "
                 f"{tuple(inputs.shape)}: put the samples first, and give every step {self.in_features} features"
             )
-        # Read once: an orthogonal weight is computed anew at every access.
+        # Read once: an orthogonal weight is recomputed at every access.
         transition = self.recurrent.weight.mT
         driven = self.inputs(inputs).unbind(1)
         hidden = torch.zeros_like(driven[0]) if driven else inputs.new_zeros(len(inputs), len(transition))
@@ -75,9 +82,9 @@ class RecurrentNetwork(nn.Module):
 
 
 class ModReLU(nn.Module):
-    r"""$\operatorname{sign}(x)\,\max(|x| + b, 0)$ with a bias a unit, the identity at the start, $b = 0$.
+    r"""$\operatorname{sign}(x)\,\max(|x| + b, 0)$ with a bias $b$ per unit, initially 0, where it is the identity.
 
-    A ReLU on the length alone (Arjovsky et al., 2016): directions pass, so that an orthogonal memory stays one.
+    Arjovsky et al., 2016. It acts on the magnitude only and keeps signs, so an orthogonal recurrence preserves norms.
     """
 
     def __init__(self, units: int) -> None:
@@ -89,7 +96,7 @@ class ModReLU(nn.Module):
 
 
 def rotations(size: int, generator: torch.Generator | None = None) -> Float[Tensor, "size size"]:
-    r"""Block-diagonal: plane $(2i, 2i+1)$ turned by $\theta_i \sim U(-\pi, \pi)$; an odd last coordinate stays."""
+    r"""Rotation of the planes $(2i, 2i+1)$ by $\theta_i \sim U(-\pi, \pi)$; an odd last coordinate is fixed."""
     device = generator.device if generator is not None else None
     angles = math.pi * (2 * torch.rand(size // 2, generator=generator, dtype=torch.float64, device=device) - 1)
     matrix = torch.eye(size, dtype=torch.float64, device=device)

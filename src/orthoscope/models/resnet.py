@@ -1,4 +1,8 @@
-"""The three residual networks of li2023 (Residual Alignment), pre-activation: $h_{i+1} = h_i + F(h_i)$."""
+r"""The residual networks of li2023 (Residual Alignment), $h_{i+1} = h_i + F(h_i)$.
+
+`ResNet` is pre-activation, in three types; `UnconstrainedJacobians` is the linear model of the theorems, whose
+parameters are the Jacobians themselves.
+"""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -7,24 +11,41 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from orthoscope.init import Scheme, initialise_
-from orthoscope.models.activations import Activation, activation
-from orthoscope.models.blocks import ResidualBlock, convolution, linear, require_positive
-from orthoscope.models.normalisations import map_norm, vector_norm
+from orthoscope.activations import Activation, activation
+from orthoscope.init import Scheme, initialize_
+from orthoscope.models.blocks import (
+    ResidualBlock,
+    convolution,
+    linear,
+    map_norm,
+    require_positive,
+    vector_norm,
+)
 
 # ResNet34: 16 blocks of two layers, a stem and a head; in type 3 spread over four stages.
 _RESNET34_STAGES = (3, 4, 6, 3)
 
 
 class ResNet(nn.Module):
-    """Type 1: fully connected. Type 2: convolutional, of one width and resolution. Type 3: down-sampling.
+    """Pre-activation residual network of type 1 (fully connected), 2 (convolutional) or 3 (with down-sampling).
 
-    `blocks` is the number of residual blocks for types 1 and 2, and the blocks of every stage for type 3;
-    by default those of ResNet34. A later stage of type 3 begins with a block that halves the map and
-    doubles the width, with a 1x1 convolution as its shortcut. Type 1 flattens images of `image_size`²
-    pixels. `skip=False` is the same network without skips. Every block is a `ResidualBlock` in `layers`,
-    whose `branch` is norm, activation, weight, norm, activation, weight. Norms learn scale and shift, as
-    torch's do.
+    Type 2 has one width and resolution. A later stage of type 3 begins with a block that halves the map and doubles the
+    width, with a 1x1 convolution as its shortcut. Every block is a `ResidualBlock` in `layers`, whose `branch` is norm,
+    activation, weight, norm, activation, weight. Norms have learnable scale and shift.
+
+    Args:
+        kind: The type.
+        blocks: Number of residual blocks (types 1 and 2), or of every stage (type 3); by default those of ResNet34.
+        width: Units or channels of the first stage.
+        in_channels: Channels of the images.
+        image_size: Height and width of the images, which type 1 flattens.
+        num_classes: Outputs of the head.
+        skip: Whether blocks have skip connections.
+        activation: As for `MLP`.
+        norm: A name of `models.blocks.VECTOR_NORMS`.
+        init: As for `MLP`.
+        weight_gain: As for `MLP`.
+        generator: Source of random numbers; None for torch's global one.
     """
 
     def __init__(
@@ -58,7 +79,7 @@ class ResNet(nn.Module):
         last = width * 2 ** (len(stages) - 1)
         self.final = nn.Sequential(_norm_activation(kind, last, norm, activation, ""))
         self.head = linear(last, num_classes, bias=True)
-        initialise_(self, init, weight_gain, generator)
+        initialize_(self, init, weight_gain, generator)
 
     def forward(self, images: Float[Tensor, "samples *shape"]) -> Float[Tensor, "samples classes"]:
         inputs = images.flatten(start_dim=1) if self.kind == 1 else images
@@ -108,7 +129,7 @@ def _norm_activation(
 
 
 def _residual(kind: int, width: int, narrows: bool, norm: str, nonlinearity: Activation, skip: bool) -> ResidualBlock:
-    """Two weight layers behind a skip; one that `narrows` takes half the width at twice the resolution."""
+    """Two weight layers with a skip; with `narrows` the input has half the width and twice the resolution."""
     fan_in, stride = (width // 2, 2) if narrows else (width, 1)
     parts = _norm_activation(kind, fan_in, norm, nonlinearity, "1")
     parts["weight1"] = _weight(kind, fan_in, width, stride)
@@ -116,3 +137,34 @@ def _residual(kind: int, width: int, narrows: bool, norm: str, nonlinearity: Act
     parts["weight2"] = _weight(kind, width, width)
     shortcut = convolution(fan_in, width, kernel=1, bias=False, stride=stride) if narrows and skip else None
     return ResidualBlock(nn.Sequential(parts), skip=skip, shortcut=shortcut)
+
+
+class UnconstrainedJacobians(nn.Module):
+    r"""$z = w^\top \prod_i (I + J_i)\,\Delta x$ for every row $\Delta x$, in float64.
+
+    The theorem concerns the objective $\log(1 + e^{-yz}) + \tfrac\lambda2(\sum_i\|J_i\|_F^2 + \|w\|^2)$ of one example;
+    `energy` is the factor of $\tfrac\lambda2$. Parameters are Gaussian with standard deviation `weight_std`.
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int,
+        width: int,
+        weight_std: float = 0.1,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        require_positive(depth=depth, width=width)
+        drawn = weight_std * torch.randn(depth * width + 1, width, generator=generator, dtype=torch.float64)
+        self.jacobians = nn.Parameter(drawn[:-1].reshape(depth, width, width).clone())
+        self.head = nn.Parameter(drawn[-1].clone())
+
+    def forward(self, inputs: Float[Tensor, "samples units"]) -> Float[Tensor, "samples"]:
+        hidden = inputs.double()
+        for jacobian in self.jacobians:
+            hidden = hidden + hidden @ jacobian.mT
+        return hidden @ self.head
+
+    def energy(self) -> Float[Tensor, ""]:
+        return self.jacobians.square().sum() + self.head.square().sum()

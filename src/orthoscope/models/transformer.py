@@ -5,9 +5,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from orthoscope.init import Scheme, initialise_
-from orthoscope.init.normal import TRANSFORMER_STD
-from orthoscope.models.activations import Activation, activation
+from orthoscope.activations import Activation, activation
+from orthoscope.init import Scheme, initialize_
+from orthoscope.init.schemes import TRANSFORMER_STD
 from orthoscope.models.blocks import embedding, linear, require_positive
 
 POSITIONS_OF_NORM = ("pre", "post")
@@ -16,7 +16,7 @@ Stream = Float[Tensor, "samples tokens units"]
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention; `causal` hides later tokens."""
+    """Multi-head self-attention; `causal` masks later tokens."""
 
     def __init__(self, width: int, heads: int, causal: bool) -> None:
         super().__init__()
@@ -38,9 +38,9 @@ class Attention(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Attention, then two linear layers, each added to the stream; `norm` says where it is normalised.
+    r"""Attention, then two linear layers, each added to the residual stream.
 
-    pre: $h + F(\\mathrm{norm}(h))$; post: $\\mathrm{norm}(h + F(h))$.
+    `norm` "pre" is $h + F(\mathrm{norm}(h))$, "post" is $\mathrm{norm}(h + F(h))$.
     """
 
     def __init__(self, width: int, heads: int, nonlinearity: Activation, norm: str, causal: bool) -> None:
@@ -66,8 +66,21 @@ class TransformerBlock(nn.Module):
 class Transformer(nn.Module):
     """`depth` blocks on learned token and position embeddings, and a linear head over the vocabulary.
 
-    `init` is a scheme of `orthoscope.init`; the default gives every weight the standard deviation 0.02,
-    which the embeddings have in any case. Pre-norm ends with one more normalisation, as GPT-2 does.
+    Embeddings have the standard deviation 0.02, as have all weights with the default `init`. Pre-norm ends with one
+    more normalization, as in GPT-2.
+
+    Args:
+        depth: Number of blocks.
+        width: Hidden size, a multiple of `heads`.
+        heads: Attention heads of a block.
+        vocabulary: Number of tokens.
+        length: Longest sequence.
+        norm: "pre" or "post".
+        causal: Whether tokens attend to earlier ones only.
+        activation: As for `MLP`.
+        init: As for `MLP`.
+        weight_gain: As for `MLP`.
+        generator: Source of random numbers; None for torch's global one.
     """
 
     def __init__(
@@ -88,7 +101,7 @@ class Transformer(nn.Module):
         super().__init__()
         require_positive(depth=depth, width=width, heads=heads, vocabulary=vocabulary, length=length)
         if width % heads:
-            raise ValueError(f"width {width} cannot be shared by {heads} heads: choose a multiple of {heads}")
+            raise ValueError(f"width {width} cannot be split into {heads} heads: choose a multiple of {heads}")
         if norm not in POSITIONS_OF_NORM:
             raise ValueError(f"unknown norm {norm!r}: choose one of {', '.join(POSITIONS_OF_NORM)}")
         self.tokens = _embedding(vocabulary, width, generator)
@@ -96,7 +109,7 @@ class Transformer(nn.Module):
         self.layers = nn.Sequential(*(TransformerBlock(width, heads, activation, norm, causal) for _ in range(depth)))
         self.final_norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
         self.head = linear(width, vocabulary, bias=False)
-        initialise_(self, init, weight_gain, generator)
+        initialize_(self, init, weight_gain, generator)
 
     def forward(self, token_ids: Int[Tensor, "samples tokens"]) -> Float[Tensor, "samples tokens vocabulary"]:
         count = token_ids.shape[1]

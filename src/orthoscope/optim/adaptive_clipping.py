@@ -1,4 +1,4 @@
-"""Adaptive gradient clipping (Brock et al., 2021): gradients are not to be long beside the weights they change."""
+"""Adaptive gradient clipping (Brock et al., 2021): gradients are bounded relative to the weights they change."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -17,23 +17,33 @@ def clip_adaptively_(
     eps: float = 1e-3,
     per: Per = "unit",
 ) -> Float[Tensor, ""]:
-    r"""Shorten, in place, gradients longer than `clipping` $=\lambda$ times their weight; returns their share.
+    r"""Scale down, in place, gradients longer than `clipping` $=\lambda$ times their weight.
 
     $$ G_i \leftarrow \min\Big(1,\ \lambda\,\frac{\max(\|W_i\|, \varepsilon)}{\|G_i\|}\Big)\, G_i $$
 
-    $W_i$ is one "unit", a row of a matrix or a filter of a convolution (the first dimension; of a transposed one these
-    are its inputs), while vectors and scalars are one unit each; the defaults are those of the NFNets, where the last
-    layer is left out. With `per="layer"` it is a whole parameter: (A.21) of joudaki2024, with `eps=1e-2`.
+    Call it between `backward()` and `step()`, after unscaling if losses are scaled. A unit whose gradient is not finite
+    is left as it is, and does not affect the others. The defaults are those of the NFNets, which leave out the last
+    layer.
 
-    Call it between `backward()` and `step()`, after unscaling if losses are scaled. Parameters without a gradient are
-    passed over, zero gradients stay zero. A unit whose gradient is not finite is left as it is, for whoever looks out
-    for that, and spoils no other. The share is of all units with a gradient, a tensor on the device of the first, so
-    that no device has to be waited for; 0 if there are none.
+    Args:
+        parameters: A model or parameters; those without a gradient are skipped.
+        clipping: $\lambda$.
+        eps: $\varepsilon$.
+        per: "unit": $W_i$ is a row of a matrix or a filter of a convolution (the first dimension; of a transposed
+            convolution an input), and vectors and scalars are one unit each. "layer": $W_i$ is a whole parameter;
+            with `eps=1e-2` this is (A.21) of joudaki2024.
+
+    Returns:
+        The fraction of units that were scaled down, a tensor on the device of the first gradient so that nothing waits
+        for the device; 0 if there are no gradients.
+
+    Raises:
+        ValueError: If an option has no meaning, or a gradient is sparse or sharded; nothing is clipped then.
     """
     if not clipping > 0 or not eps > 0:
-        raise ValueError(f"clipping and eps are lengths and must be positive, got {clipping} and {eps}")
+        raise ValueError(f"clipping and eps must be positive, got {clipping} and {eps}")
     if per not in ("unit", "layer"):
-        raise ValueError(f"unknown part of a parameter {per!r}: clip per 'unit' or per 'layer'")
+        raise ValueError(f"per must be 'unit' or 'layer', got {per!r}")
     pairs = _with_gradients(parameters)
     if not pairs:
         return torch.zeros(())
@@ -50,23 +60,23 @@ def _with_gradients(parameters: nn.Module | Tensor | Iterable[Tensor]) -> list[t
     if isinstance(parameters, nn.Module):
         parameters = parameters.parameters()
     if not isinstance(parameters, Iterable):
-        raise ValueError(f"gradients of a model or of parameters are clipped, not of a {type(parameters).__name__}")
+        raise ValueError(f"expected a model or parameters, got {type(parameters).__name__}: pass model.parameters()")
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     if strange := {type(one).__name__ for one in given if not isinstance(one, Tensor)}:
-        raise ValueError(f"gradients of parameters are clipped, and a {min(strange)} is none: parameters are tensors")
+        raise ValueError(f"expected parameters, got {min(strange)} among them: pass model.parameters()")
     pairs = [(weight, weight.grad) for weight in given if weight.grad is not None and weight.numel()]
     for weight, gradient in pairs:
         if gradient.layout is not torch.strided or hasattr(gradient, "device_mesh"):
             kind = "sparse" if gradient.layout is not torch.strided else "sharded"
             raise ValueError(
-                f"a {kind} gradient of shape {tuple(weight.shape)} has no norms to compare here, so none was clipped: "
-                "leave its parameter out"
+                f"a gradient of shape {tuple(weight.shape)} is {kind}, and only dense ones can be clipped; nothing was"
+                " changed: leave its parameter out"
             )
     return pairs
 
 
 def _clip_(pairs: list[tuple[Tensor, Tensor]], clipping: float, eps: float, per: Per) -> Tensor:
-    """All units of one device at once: how many were shortened, and how many there are."""
+    """Clip the gradients of one device; returns how many units were scaled down and how many there are."""
     weights, lengths = (_norms([pair[side] for pair in pairs], per) for side in (0, 1))
     longest = clipping * torch.cat(weights).clamp_min(eps)
     length = torch.cat(lengths)
@@ -82,8 +92,8 @@ def _clip_(pairs: list[tuple[Tensor, Tensor]], clipping: float, eps: float, per:
 
 
 def _norms(tensors: list[Tensor], per: Per) -> list[Tensor]:
-    """One norm a unit, in float64: the square of a gradient that has exploded does not fit into less."""
-    dtype = torch.float64 if tensors[0].device.type != "mps" else torch.float32  # which has no float64
+    """One norm per unit, in float64, where the square of an exploded gradient does not overflow."""
+    dtype = torch.float64 if tensors[0].device.type != "mps" else torch.float32  # MPS has no float64
     norms = []
     for tensor in tensors:
         whole = per == "layer" or tensor.ndim < 2

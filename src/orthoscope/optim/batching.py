@@ -1,6 +1,6 @@
-"""Many small matrices moved by one call: parameters of one shape, stacked in chunks that stay in cache."""
+"""Stacks of parameters with equal shapes: one batched call in place of many small ones."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,35 +8,48 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg import weight_matrix
-from orthoscope.linalg.parallel import balanced_over_cores
 
-# A stack larger than the second-level cache is slower than its parts: 1.4 times at 128 x 128.
-CHUNK_BYTES = 1 << 19
+# Bytes of parameters in one stack, by device type. Batching saves the overhead of small calls, which a CPU does not
+# notice beyond about a megabyte; an accelerator needs more parallel work. Temporaries grow with the stack.
+_STACK_BYTES = {"cpu": 1 << 20}
+_ACCELERATOR_STACK_BYTES = 1 << 26
+
+
+def stack_length(nbytes: int, device_type: str) -> int:
+    """Number of tensors of `nbytes` bytes in one stack; at least 1."""
+    return max(1, _STACK_BYTES.get(device_type, _ACCELERATOR_STACK_BYTES) // max(1, nbytes))
+
+
+def equal_shapes(tensors: Sequence[Tensor], keys: Sequence[Hashable]) -> Iterator[list[int]]:
+    """Yield the indices of tensors with equal shape, dtype, device and key, at most `stack_length` at a time."""
+    alike: dict[Hashable, list[int]] = {}
+    for index, (tensor, key) in enumerate(zip(tensors, keys, strict=True)):
+        alike.setdefault((tensor.shape, tensor.dtype, tensor.device, key), []).append(index)
+    for indices in alike.values():
+        first = tensors[indices[0]]
+        count = stack_length(first.nbytes, first.device.type)
+        yield from (indices[start : start + count] for start in range(0, len(indices), count))
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """Parameters of one shape that are `alike`, or, with `rows`, a slice of the matrices of one batched parameter."""
+class Stack:
+    """Parameters of one shape that share `key`, or, with `rows`, some of the matrices of one batched parameter.
+
+    Every matrix is read as a frame: `(n, k)` with n >= k, a wide matrix transposed.
+    """
 
     parameters: Sequence[Tensor]
-    alike: Any
+    key: Any
     rows: slice | None = None
 
-    @property
-    def cost(self) -> int:
-        """Multiply-adds of one product of a step, for all matrices."""
-        first = self.parameters[0]
-        if self.rows is None:
-            rows, columns = first.shape[0], first.shape[1:].numel()
-            return len(self.parameters) * rows * columns * min(rows, columns)
-        rows, columns = first.shape[-2:]
-        return (self.rows.stop - self.rows.start) * rows * columns * min(rows, columns)
+    def gradients(self) -> Tensor:
+        """The gradients of the parameters, as `frames`."""
+        return self.frames(gradients(self.parameters))
 
     def frames(self, tensors: Sequence[Tensor]) -> Tensor:
-        """The tensors, one for each parameter, as frames `(n, k)` or `(batch, n, k)`; wide matrices are transposed.
+        """Return one tensor per parameter as frames `(n, k)` or `(batch, n, k)`, in float32 or wider.
 
-        A view where one large matrix is on its own, so that it can be changed in place; else a copy. Types
-        narrower than float32 are widened.
+        A view of the tensor if it is a single matrix of such a type, so that it can be changed in place; else a copy.
         """
         if self.rows is not None:
             matrices = matrix_stack(tensors[0])[self.rows]
@@ -48,11 +61,12 @@ class Chunk:
         return matrices if matrices.shape[-2] >= matrices.shape[-1] else matrices.mT
 
     def write(self, frames: Tensor, tensors: Sequence[Tensor]) -> None:
-        """Put what came from `frames` back where it came from."""
-        if _shares_memory(frames, tensors):
-            return
+        """Copy `frames` into the tensors they stand for; nothing to do if they are views of them."""
         first = tensors[0]
-        matrices = frames if _is_tall(first, self.rows is not None) else frames.mT
+        if frames.untyped_storage().data_ptr() == first.untyped_storage().data_ptr():
+            return
+        rows, columns = first.shape[-2:] if self.rows is not None else (len(first), first.shape[1:].numel())
+        matrices = frames if rows >= columns else frames.mT
         if self.rows is not None:
             matrix_stack(first)[self.rows] = matrices
         elif len(tensors) == 1:
@@ -61,7 +75,7 @@ class Chunk:
             torch._foreach_copy_(list(tensors), [matrix.view(first.shape) for matrix in matrices.unbind()])
 
     def scalars(self, tensors: Sequence[Tensor]) -> Tensor:
-        """One number for each matrix: `()` for a matrix, `(batch,)` for a stack; at least float32."""
+        """Return one number per matrix, `()` or `(batch,)`, in float32 or wider."""
         if self.rows is not None:
             values = tensors[0][self.rows]
         else:
@@ -69,7 +83,7 @@ class Chunk:
         return values.to(torch.promote_types(values.dtype, torch.float32))
 
     def write_scalars(self, values: Tensor, tensors: Sequence[Tensor]) -> None:
-        """Put what came from `scalars` back where it came from."""
+        """Copy `values` into the tensors they stand for."""
         if self.rows is not None:
             tensors[0][self.rows] = values
         elif len(tensors) == 1:
@@ -78,18 +92,23 @@ class Chunk:
             torch._foreach_copy_(list(tensors), list(values.unbind()))
 
 
-def over_chunks(step: Callable[[Chunk], None], parts: Iterable[Chunk]) -> None:
-    """One step of every chunk; on a CPU one core each, where that keeps all of them busy."""
-    parts = list(parts)
-    if all(parameter.device.type == "cpu" for part in parts for parameter in part.parameters):
-        balanced_over_cores(step, parts, [part.cost for part in parts])
-    else:
-        for part in parts:
-            step(part)
+def stacks(
+    parameters: Sequence[Tensor], batched: bool, key: Callable[[Tensor], Hashable] = lambda parameter: None
+) -> Iterator[Stack]:
+    """Yield all parameters in stacks of equal shape and `key`; a batched parameter alone, in parts if it is large."""
+    keys = [key(parameter) for parameter in parameters]
+    if not batched:
+        for indices in equal_shapes(parameters, keys):
+            yield Stack([parameters[index] for index in indices], keys[indices[0]])
+        return
+    for parameter, own in zip(parameters, keys, strict=True):
+        matrices = matrix_stack(parameter)
+        count = stack_length(matrices[0].nbytes, parameter.device.type)
+        yield from (Stack([parameter], own, slice(i, i + count)) for i in range(0, len(matrices), count))
 
 
 def gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
-    """The gradients of parameters that have one."""
+    """The gradients of the parameters that have one."""
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
@@ -99,33 +118,12 @@ def as_matrix(weight: Tensor) -> Tensor:
 
 
 def matrix_stack(batch: Tensor) -> Tensor:
-    """`(*batch, rows, columns)` as `(batch, rows, columns)`."""
+    """`(*batch, rows, columns)` as a view `(batch, rows, columns)`."""
     return batch.view(-1, *batch.shape[-2:])
 
 
-def chunks(
-    parameters: Sequence[Tensor], batched: bool, alike: Callable[[Tensor], Hashable] = lambda parameter: None
-) -> Iterator[Chunk]:
-    """All parameters, those of one shape, type, device and equal `alike` together as far as the cache allows."""
-    groups: dict[tuple[Hashable, ...], list[Tensor]] = {}
-    for parameter in parameters:
-        kind = (parameter.shape, parameter.dtype, parameter.device, alike(parameter))
-        groups.setdefault(kind, []).append(parameter)
-    for key, group in groups.items():
-        first = group[0]
-        matrix_bytes = (first.shape[-2:].numel() if batched else first.numel()) * first.element_size()
-        count = max(1, CHUNK_BYTES // max(1, matrix_bytes))
-        if batched:
-            total = first.shape[:-2].numel()
-            yield from (Chunk([p], key[-1], slice(i, i + count)) for p in group for i in range(0, total, count))
-        else:
-            yield from (Chunk(group[i : i + count], key[-1]) for i in range(0, len(group), count))
-
-
-def _is_tall(tensor: Tensor, batched: bool) -> bool:
-    rows, columns = tensor.shape[-2:] if batched else (tensor.shape[0], tensor.shape[1:].numel())
-    return rows >= columns
-
-
-def _shares_memory(frames: Tensor, tensors: Sequence[Tensor]) -> bool:
-    return frames.untyped_storage().data_ptr() == tensors[0].untyped_storage().data_ptr()
+def frame_product(frame: Tensor, square: Tensor) -> Tensor:
+    r"""$XA$ in the memory format of the frame $X$, row- or column-major, so that adding it to $X$ reads in order."""
+    if frame.stride(-1) != 1 and frame.stride(-2) == 1:
+        return (square.mT @ frame.mT).mT
+    return frame @ square

@@ -1,7 +1,6 @@
-"""Which parameters live on a manifold: groups of parameters that say so, and the check that they do."""
+"""Parameters on the Stiefel manifold: which ones, how they get there, and the checks that they are there."""
 
 import math
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -9,27 +8,33 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from orthoscope.layers.selection import Include, selected_layers
-from orthoscope.linalg.polar import orthonormality_error, polar_factor
+from orthoscope.linalg import orthonormality_error, polar_factor
 from orthoscope.manifolds import Stiefel
 from orthoscope.optim.batching import as_matrix, matrix_stack
-
-# How alike a key of a group must be to one that exists to be taken for a slip: "manifolds" is 0.94 of "manifold".
-_SLIP = 0.85
+from orthoscope.optim.validation import Group, parameter_names
 
 
 def stiefel_parameter_groups(
     model: nn.Module, include: Include = None, manifold: Stiefel | None = None
 ) -> list[dict[str, Any]]:
-    """Two groups for an optimizer: weights of linear and convolution layers on the manifold, and all the rest.
+    """Split the parameters of a model into weights on the manifold and all others.
 
-    `include` holds one or several shell patterns for names of layers or of their weights, as in `"encoder.*"`, or is
-    a function of name and layer. By default all, except those that are also an embedding's and convolutions that are
-    transposed or in groups: their parameter is not one matrix `(out, in·k·k)`, so that they need `layers.orthogonal`,
-    and are refused if they are asked for. Layers whose weight is parametrized are left to the rest. A linear weight is
-    a matrix `(out, in)` and a convolution `(out, in·k·k)`, rows orthonormal where it is wide and columns where it is
-    tall. `project_` makes them so.
+    A linear weight is a matrix `(out, in)` and a convolution `(out, in·k·k)`; rows are orthonormal if it is wide,
+    columns if it is tall. `project_` makes them so. Weights under a parametrization stay with the others.
 
-    The groups hold `param_names` too, by which the optimizer speaks of a weight; torch asks that all groups do.
+    Args:
+        model: The model whose parameters are split.
+        include: Shell patterns for names of layers or of their weights, as in `"encoder.*"`, or a function of a
+            layer's name and the layer. Default: all linear and convolution layers, except weights shared with an
+            embedding and transposed or grouped convolutions, whose parameter is not one matrix `(out, in·k·k)`.
+        manifold: The manifold of the first group. Default: `Stiefel()`.
+
+    Returns:
+        Two parameter groups with `params` and `param_names`; the first also has `manifold`.
+
+    Raises:
+        ValueError: If a pattern matches nothing, if `include` selects a transposed or grouped convolution (use
+            `layers.orthogonal` for it), or if all selected weights are parametrized.
     """
     selected = selected_layers(model, include)
     layers = {name: layer for name, layer in selected.items() if _is_one_matrix(layer)}
@@ -46,7 +51,7 @@ def stiefel_parameter_groups(
         (chosen if id(parameter) in weights else rest)[name] = parameter
     if not chosen:
         raise ValueError(
-            f"{', '.join(layers)} of {type(model).__name__} is parametrized already and has no place on a manifold:"
+            f"{', '.join(layers)} of {type(model).__name__} is parametrized already and cannot be on a manifold:"
             " give model.parameters() to an optimizer of torch, or remove the parametrization"
         )
     return [
@@ -56,17 +61,26 @@ def stiefel_parameter_groups(
 
 
 def _is_one_matrix(layer: nn.Module) -> bool:
-    """Whether rows of the parameter, flattened, are those of the matrix of one output position."""
+    """Whether the flattened rows of the weight are the rows of the map from one input patch to one output position."""
     return not isinstance(layer, _ConvNd) or (layer.groups == 1 and not layer.transposed)
 
 
 @torch.no_grad()
 def project_(weight: Tensor, batched: bool = False) -> Tensor:
-    """Replace a weight by the nearest one that is orthonormal: a matrix, a convolution, or a batch of matrices.
+    """Replace a weight in place by the nearest orthonormal one, its polar factor.
 
-    A convolution is read as `(out, in·k·k)`, so not if it is transposed or in groups: `layers.orthogonal` knows those.
-    A view of a parameter, as in `attention.in_proj_weight[:64]`, writes to it. What a parametrization computes is no
-    such view; it is refused where autograd shows what it is.
+    Args:
+        weight: A matrix, or a convolution read as `(out, in·k·k)`; not a transposed or grouped one, for which
+            `layers.orthogonal` is made. A view, as in `attention.in_proj_weight[:64]`, writes to its parameter.
+        batched: Read the weight as a batch of matrices `(*batch, rows, columns)`.
+
+    Returns:
+        The weight itself.
+
+    Raises:
+        TypeError: If the weight is no tensor, or not of a floating or complex type.
+        ValueError: If it has fewer than two dimensions, is empty or not finite, or is the output of a computation
+            such as a parametrization, where writing to it would have no effect.
     """
     if not torch.is_tensor(weight):
         raise TypeError(f"project_ writes to a tensor, got {type(weight).__name__}: pass the weight of a layer")
@@ -78,32 +92,12 @@ def project_(weight: Tensor, batched: bool = False) -> Tensor:
             " if its layer is parametrized, assign instead, layer.weight = project_(layer.weight.detach().clone())"
         )
     if not bool(weight.isfinite().all()):
-        raise ValueError(f"a weight of shape {tuple(weight.shape)} has nan or infinite entries: initialise it again")
-    matrix = matrix_stack(weight) if batched else as_matrix(weight)
-    return weight.copy_(polar_factor(matrix).reshape(weight.shape))
+        raise ValueError(f"a weight of shape {tuple(weight.shape)} has nan or infinite entries: initialize it again")
+    return weight.copy_(polar_factor(_matrices(weight, batched)).reshape(weight.shape))
 
 
-def check_options(options: dict[str, Any]) -> None:
-    """Refuse a learning rate or a weight decay that is none."""
-    for name in ("lr", "weight_decay"):
-        value = options[name]
-        if not hasattr(value, "__float__"):
-            raise TypeError(f"{name} must be a number, got {value!r}: convert it with float()")
-        if not torch.is_tensor(value) and not float(value) >= 0:
-            raise ValueError(f"{name} must be at least 0, got {value}")
-
-
-def check_keys(group: dict[str, Any], defaults: dict[str, Any]) -> None:
-    """Refuse a key that is nearly one of the optimizer's, or holds a manifold under another name."""
-    known = ["params", "param_names", *defaults]
-    for key in set(group) - set(known):
-        meant = ["manifold"] if isinstance(group[key], Stiefel) else get_close_matches(key, known, 1, _SLIP)
-        if meant:
-            raise ValueError(f"a group has the key {key!r}, which nothing reads: write {meant[0]!r} or rename it")
-
-
-def check_group(group: dict[str, Any]) -> None:
-    """Refuse what has no meaning on a manifold."""
+def check_group(group: Group) -> None:
+    """Raise if the group has a manifold and options or parameters that have no meaning on it."""
     manifold = group["manifold"]
     if manifold is None:
         return
@@ -111,59 +105,58 @@ def check_group(group: dict[str, Any]) -> None:
         raise TypeError(f"manifold must be a Stiefel() or None, got {manifold!r}")
     if group["weight_decay"] != 0:
         raise ValueError(
-            f"weight_decay={group['weight_decay']} means nothing on the Stiefel manifold, where the norm of a weight"
+            f"weight_decay={group['weight_decay']} has no effect on the Stiefel manifold, where the norm of a weight"
             " is constant: set it to 0 in this group"
         )
-    for subject, parameter in zip(_subjects(group), group["params"], strict=True):
-        _check_matrix(subject, parameter)
+    for name, parameter in zip(parameter_names(group), group["params"], strict=True):
+        _check_matrix(name, parameter)
 
 
-def check_orthonormal(group: dict[str, Any], parameter: Tensor) -> None:
-    r"""Refuse a weight with $\max|W^\top W - I| > \sqrt\varepsilon$; what is less, the first step removes."""
-    matrix = matrix_stack(parameter) if group["batched"] else as_matrix(parameter)
+def check_orthonormal(group: Group, parameter: Tensor) -> None:
+    r"""Raise if $\max|W^\top W - I| > \sqrt\varepsilon$; the first step removes a smaller deviation."""
+    matrix = _matrices(parameter, group["batched"])
     error = float(orthonormality_error(matrix).max())
     if not error <= torch.finfo(parameter.dtype).eps ** 0.5:
         raise ValueError(
-            f"{_subject(group, parameter)} of shape {tuple(parameter.shape)} does not have orthonormal {_side(matrix)},"
-            f" max|WᵀW - I| is {error:.2g}: start it with torch.nn.init.orthogonal_ or call orthoscope.optim.project_"
-            " on it"
+            f"{_name(group, parameter)} of shape {tuple(parameter.shape)} does not have orthonormal {_side(matrix)},"
+            f" max|WᵀW - I| is {error:.2g}: initialize it with torch.nn.init.orthogonal_ or call"
+            " orthoscope.optim.project_ on it"
         )
 
 
-def check_landing(group: dict[str, Any], parameter: Tensor) -> None:
-    r"""Refuse a weight with $\|W^\top W - I\|_2 > \tfrac12$, from which landing is not guaranteed."""
-    matrix = matrix_stack(parameter) if group["batched"] else as_matrix(parameter)
+def check_landing(group: Group, parameter: Tensor) -> None:
+    r"""Raise if $\|W^\top W - I\|_2 > \tfrac12$, from where `Landing` is not guaranteed to converge."""
+    matrix = _matrices(parameter, group["batched"])
     precise = matrix.to(torch.promote_types(matrix.dtype, torch.float64))
     finite = bool(precise.isfinite().all())
     error = float((torch.linalg.svdvals(precise).square() - 1).abs().max()) if finite else math.nan
     if not error <= 1 / 2:
         raise ValueError(
-            f"{_subject(group, parameter)} of shape {tuple(parameter.shape)} has {_side(matrix)} too far from"
-            f" orthonormal to land, ‖WᵀW - I‖ is {error:.2g} and may be 0.5: start it with torch.nn.init.orthogonal_"
-            " or call orthoscope.optim.project_ on it"
+            f"{_name(group, parameter)} of shape {tuple(parameter.shape)} has {_side(matrix)} too far from"
+            f" orthonormal to land, ‖WᵀW - I‖ is {error:.2g} and may be 0.5: initialize it with"
+            " torch.nn.init.orthogonal_ or call orthoscope.optim.project_ on it"
         )
 
 
-def _check_matrix(subject: str, weight: Tensor) -> None:
+def _check_matrix(name: str, weight: Tensor) -> None:
     shape = tuple(weight.shape)
     if weight.ndim < 2 or weight.numel() == 0:
         raise ValueError(
-            f"{subject} of shape {shape} is {'not a matrix' if weight.ndim < 2 else 'empty'}: leave it off the manifold"
+            f"{name} of shape {shape} is {'not a matrix' if weight.ndim < 2 else 'empty'}: leave it off the manifold"
         )
     if not (weight.is_floating_point() or weight.is_complex()):
         raise TypeError(
-            f"{subject} of shape {shape} is of type {weight.dtype}, a weight on the manifold of a floating or complex"
-            " one: convert it with .float()"
+            f"{name} of shape {shape} has type {weight.dtype}, and a weight on the manifold is floating or complex:"
+            " convert it with .float()"
         )
 
 
-def _subjects(group: dict[str, Any]) -> list[str]:
-    """The names of the parameters, where the group has names."""
-    return group.get("param_names", ["a parameter"] * len(group["params"]))
+def _matrices(weight: Tensor, batched: bool) -> Tensor:
+    return matrix_stack(weight) if batched else as_matrix(weight)
 
 
-def _subject(group: dict[str, Any], parameter: Tensor) -> str:
-    return next(name for name, other in zip(_subjects(group), group["params"], strict=True) if other is parameter)
+def _name(group: Group, parameter: Tensor) -> str:
+    return next(name for name, own in zip(parameter_names(group), group["params"], strict=True) if own is parameter)
 
 
 def _side(matrix: Tensor) -> str:

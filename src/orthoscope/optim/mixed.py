@@ -1,4 +1,4 @@
-"""One optimizer for weights on a manifold and for everything else."""
+"""Base of the optimizers in which some parameter groups live on a manifold and the others do not."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -8,30 +8,28 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from orthoscope.optim.manifold_groups import check_group, check_keys, check_options
-from orthoscope.optim.saved_states import check_shapes
-
-Group = dict[str, Any]
+from orthoscope.optim.manifold_groups import check_group
+from orthoscope.optim.validation import Group, check_keys, check_rates, check_shapes
 
 
 class MixedOptimizer(torch.optim.Optimizer, ABC):
-    """Groups with a `manifold` follow the Riemannian rule, groups without it the rule of `torch.optim`.
+    """Groups with a `manifold` follow the Riemannian rule, groups without one the rule of `torch.optim`.
 
-    A parameter on the manifold is read as a matrix: as it is if it has two dimensions, as `(out, in·k·k)` if it
-    has more, and as a batch of matrices `(*batch, rows, columns)` if its group says `batched=True`. Tall and
-    square matrices keep orthonormal columns, wide ones orthonormal rows. The first step with a gradient checks
-    that they have them, and again after `load_state_dict`. A weight that is overwritten in between is taken back to the
-    manifold by the steps that follow, without a word. float16 and bfloat16 are computed in float32 and rounded.
+    A parameter on the manifold is read as a matrix: as it is if it has two dimensions, as `(out, in·k·k)` if it has
+    more, and as a batch of matrices `(*batch, rows, columns)` if its group has `batched=True`. Tall and square matrices
+    keep orthonormal columns, wide ones orthonormal rows. This is checked at the first step with a gradient, and again
+    after `load_state_dict`; a weight that is overwritten in between returns to the manifold during the next steps.
+    float16 and bfloat16 parameters are computed in float32 and rounded.
 
-    Without any group on a manifold this is an optimizer of torch, and the first step warns. A group may hold keys of
-    its own, as in torch, but none that looks like a slip for `manifold` or another option.
+    If no group has a manifold, the first step warns. A group may hold keys of its own, as in torch, except one that
+    looks like a misspelled option.
 
-    `p.grad` is never written to. As in `torch.optim`, parameters without a gradient are skipped, and a gradient
-    that is nan makes its parameter nan; it does not touch the others.
+    `p.grad` is never modified. As in `torch.optim`, parameters without a gradient are skipped, and a gradient with nan
+    makes its own parameter nan and no other.
     """
 
     def __init__(self, params: Any, defaults: Group) -> None:
-        check_options(defaults)
+        check_rates(defaults)
         self._checked: set[int] = set()
         self._stepped = False
         super().__init__(params, {"manifold": None, "batched": False, **defaults})
@@ -42,11 +40,11 @@ class MixedOptimizer(torch.optim.Optimizer, ABC):
         self._stepped = False
 
     def add_param_group(self, param_group: Group) -> None:
-        """As `torch.optim.Optimizer`; `manifold=Stiefel()` and `batched=True` are keys of a group."""
+        """Add a group as `torch.optim.Optimizer` does; `manifold=Stiefel()` and `batched=True` are keys of a group."""
         super().add_param_group(param_group)
         try:
             check_keys(self.param_groups[-1], self.defaults)
-            check_options(self.param_groups[-1])
+            check_rates(self.param_groups[-1])
             check_group(self.param_groups[-1])
         except (TypeError, ValueError):
             del self.param_groups[-1]
@@ -58,7 +56,7 @@ class MixedOptimizer(torch.optim.Optimizer, ABC):
     def step(self, closure: Callable[[], float]) -> float: ...
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """One step; a closure is evaluated first, with gradients, and its loss returned."""
+        """Take one step; a closure is evaluated first, with gradients enabled, and its loss returned."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -89,8 +87,8 @@ class MixedOptimizer(torch.optim.Optimizer, ABC):
     def _warn_without_manifold(self) -> None:
         if all(group["manifold"] is None for group in self.param_groups):
             warnings.warn(
-                f"no group of this {type(self).__name__} has a manifold, so all parameters follow the plain rule of"
-                " torch: build it with optim.stiefel_parameter_groups(model)",
+                f"no group of this {type(self).__name__} has a manifold, so that all parameters follow the plain rule"
+                " of torch: build it with optim.stiefel_parameter_groups(model)",
                 stacklevel=5,  # this method, step, and the two wrappers that torch puts around it
             )
 
@@ -101,19 +99,26 @@ class MixedOptimizer(torch.optim.Optimizer, ABC):
                 self._checked.add(id(parameter))
 
     def state_dict(self) -> dict[str, Any]:
-        """As `torch.optim.Optimizer`; manifolds are written as text, so that `torch.load` needs no trust."""
+        """Return the state as `torch.optim.Optimizer` does, manifolds as text so that `weights_only` loading works."""
         state = super().state_dict()
         for group in state["param_groups"]:
             group["manifold"] = group["manifold"] and repr(group["manifold"])
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As `torch.optim.Optimizer`; where weights live is decided by this optimizer and must agree with the file."""
+        """Load as `torch.optim.Optimizer` does; manifolds and shapes of this optimizer must agree with the state's.
+
+        Raises:
+            ValueError: if a group has another manifold, or a parameter another shape; nothing is loaded then.
+        """
         groups = [dict(group) for group in state_dict["param_groups"]]
         for group, own in zip(groups, self.param_groups, strict=False):
             manifold = own["manifold"]
             if group.get("manifold") != (manifold and repr(manifold)):
-                raise ValueError(f"the state is of parameters on {group.get('manifold')}, these are on {manifold}")
+                raise ValueError(
+                    f"the state is of parameters on {group.get('manifold')}, these are on {manifold}: build the"
+                    " optimizer from the same groups"
+                )
             group["manifold"] = manifold
         check_shapes(state_dict, self.param_groups)
         super().load_state_dict({**state_dict, "param_groups": groups})

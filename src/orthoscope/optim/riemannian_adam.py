@@ -1,4 +1,4 @@
-"""Adam along a manifold: one adaptive step length for each matrix, and a first moment that is transported."""
+"""Adam on a manifold: one adaptive step length per matrix, and a transported first moment."""
 
 from typing import Any, final
 
@@ -6,16 +6,17 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from orthoscope.linalg.nearest_frame import nearest_frame
-from orthoscope.linalg.products import add_product_, plus_adjoint
+from orthoscope.linalg import nearest_frame
 from orthoscope.manifolds import Stiefel
-from orthoscope.optim.batching import Chunk, chunks, gradients, over_chunks
+from orthoscope.optim.batching import Stack, frame_product, gradients, stacks
 from orthoscope.optim.manifold_groups import check_orthonormal
-from orthoscope.optim.mixed import Group, MixedOptimizer
+from orthoscope.optim.mixed import MixedOptimizer
+from orthoscope.optim.validation import Group
 
-# Where less than this part of the squared gradient is tangent, its norm is taken from the tangent vector itself.
+# Tangent part of the squared gradient below which its norm is computed from the tangent vector itself.
 _CANCELLATION = 0.01
-_NOISE = 32  # roundings of a projection, with room to spare
+# Upper bound of the rounding error of a projection, in units of eps.
+_NOISE = 32
 
 
 @final
@@ -27,12 +28,18 @@ class RiemannianAdam(MixedOptimizer):
     $$ Y = X - \eta\, \frac{m/(1-\beta_1^t)}{\sqrt{v/(1-\beta_2^t)} + \epsilon}, \qquad
        X \leftarrow Y(Y^\top Y)^{-1/2} $$
 
-    $P_X$ projects to the tangent space at $X$, which transports the moment from the point before. The second
-    moment is one number a matrix, since a number an entry would turn a tangent vector out of the tangent
-    space. It is the mean square of an entry, so that `lr` is, as in Adam, about how far an entry moves.
+    $P_X$ projects to the tangent space at $X$, which transports the moment from the previous point. The second moment
+    is one number per matrix: one per entry would turn a tangent vector out of the tangent space. It is the mean square
+    of an entry, so that `lr` is, as in Adam, about how far an entry moves. A step costs five products.
 
-    `lr` is $\eta$; with `amsgrad` $v$ is the largest so far; see `MixedOptimizer` for groups. A step costs five
-    products.
+    Args:
+        params: Parameters or groups; see `stiefel_parameter_groups` and `MixedOptimizer`.
+        lr: $\eta$.
+        betas: $(\beta_1, \beta_2)$.
+        eps: $\epsilon$.
+        weight_decay: For groups without a manifold; must be 0 on one.
+        amsgrad: Use the largest $v$ so far.
+        maximize: Ascend instead of descend.
     """
 
     def __init__(
@@ -92,49 +99,48 @@ class RiemannianAdam(MixedOptimizer):
             real = parameter.real if parameter.is_complex() else parameter
             self._prepare(parameter, real.new_zeros(matrices), group["amsgrad"])
             self.state[parameter]["step"] += 1
+        for stack in stacks(parameters, batched, lambda p: self.state[p]["step"].item()):
+            x = stack.frames(stack.parameters)
+            stack.write(nearest_frame(self._moved(group, stack, x)), stack.parameters)
 
-        def step(chunk: Chunk) -> None:
-            x = chunk.frames(chunk.parameters)
-            chunk.write(nearest_frame(self._moved(group, chunk, x), out=x), chunk.parameters)
-
-        over_chunks(step, chunks(parameters, batched, lambda p: self.state[p]["step"].item()))
-
-    def _moved(self, group: Group, chunk: Chunk, x: Tensor) -> Tensor:
+    def _moved(self, group: Group, stack: Stack, x: Tensor) -> Tensor:
+        """$Y$ of the formula; the stack's key is the number of the step, t."""
         manifold, (beta1, beta2) = group["manifold"], group["betas"]
         sign = -1 if group["maximize"] else 1
-        gradient = chunk.frames(gradients(chunk.parameters))
+        gradient = stack.gradients()
         overlap = x.mH @ gradient
         normal = manifold.normal_coordinates(overlap)
-        v = self._second_moment(group, chunk, _mean_square(manifold, x, gradient, overlap, normal))
-        first = self._states(chunk, "exp_avg")
-        m = chunk.frames(first)
+        v = self._second_moment(group, stack, _mean_square(manifold, x, gradient, overlap, normal))
+        first = self._states(stack, "exp_avg")
+        m = stack.frames(first)
         # β₁P(m) + (1-β₁)grad G = β₁m + (1-β₁)G - XN: both projections by one product.
-        normal = plus_adjoint(x.mH @ m).mul_(beta1 / 2).add_(normal, alpha=sign * (1 - beta1))
-        m = add_product_(m.mul_(beta1).add_(gradient, alpha=sign * (1 - beta1)), x, normal, alpha=-1.0)
-        chunk.write(m, first)
-        steps = chunk.alike
+        moment_overlap = x.mH @ m
+        normal = (moment_overlap + moment_overlap.mH) * (beta1 / 2) + normal * (sign * (1 - beta1))
+        m = m.mul_(beta1).add_(gradient, alpha=sign * (1 - beta1)).sub_(frame_product(x, normal))
+        stack.write(m, first)
+        steps = stack.key
         size = (v / (1 - beta2**steps)).sqrt().add_(group["eps"]).mul_(1 - beta1**steps)
         return torch.addcmul(x, m, (group["lr"] / size).to(x.dtype)[..., None, None], value=-1)
 
-    def _second_moment(self, group: Group, chunk: Chunk, mean_square: Tensor) -> Tensor:
-        second = self._states(chunk, "exp_avg_sq")
+    def _second_moment(self, group: Group, stack: Stack, mean_square: Tensor) -> Tensor:
+        second = self._states(stack, "exp_avg_sq")
         beta2 = group["betas"][1]
-        # Not by lerp, which makes nan of a moment that is infinite already.
-        v = torch.add(chunk.scalars(second) * beta2, mean_square, alpha=1 - beta2)
-        chunk.write_scalars(v, second)
+        # Not `lerp`, which turns an infinite moment into nan.
+        v = torch.add(stack.scalars(second) * beta2, mean_square, alpha=1 - beta2)
+        stack.write_scalars(v, second)
         if group["amsgrad"]:
-            largest = self._states(chunk, "max_exp_avg_sq")
-            v = torch.maximum(chunk.scalars(largest), v)
-            chunk.write_scalars(v, largest)
+            largest = self._states(stack, "max_exp_avg_sq")
+            v = torch.maximum(stack.scalars(largest), v)
+            stack.write_scalars(v, largest)
         return v
 
-    def _states(self, chunk: Chunk, name: str) -> list[Tensor]:
-        return [self.state[parameter][name] for parameter in chunk.parameters]
+    def _states(self, stack: Stack, name: str) -> list[Tensor]:
+        return [self.state[parameter][name] for parameter in stack.parameters]
 
     def _prepare(self, parameter: Tensor, second_moment: Tensor, amsgrad: bool) -> None:
         state = self.state[parameter]
         if not state:
-            # A tensor on the CPU, as torch keeps it.
+            # On the CPU, as torch keeps it.
             state["step"] = torch.tensor(0.0)
             state["exp_avg"] = torch.zeros_like(parameter)
             state["exp_avg_sq"] = second_moment
@@ -143,13 +149,13 @@ class RiemannianAdam(MixedOptimizer):
 
 
 def _mean_square(manifold: Stiefel, x: Tensor, gradient: Tensor, overlap: Tensor, normal: Tensor) -> Tensor:
-    r"""$\|\operatorname{grad} G\|_X^2 / nk$ from $S = X^\mathsf{H}G$, without a product where nothing cancels.
+    r"""$\|\operatorname{grad} G\|_X^2 / nk$ from $S = X^\mathsf{H}G$, without a further product if nothing cancels.
 
     $$ \|\operatorname{grad} G\|^2 = \|G\|^2 - \|\tfrac12(S+S^\mathsf{H})\|^2, \qquad
        \text{canonical: } \|G\|^2 - \operatorname{Re}\operatorname{tr} S^2 $$
 
-    To it $(32\,\varepsilon\|G\|)^2$ is added, the rounding of the projection: at a constrained optimum the gradient is
-    normal, what is left of it is noise, and dividing noise by its own size would take steps of full length.
+    To this $(32\,\varepsilon\|G\|)^2$ is added, the rounding error of the projection: at a constrained optimum the
+    gradient is normal, its tangent part is noise, and dividing noise by its own size would give steps of full length.
     """
     total = torch.linalg.matrix_norm(gradient).square()
     if manifold.metric == "euclidean":
@@ -164,7 +170,7 @@ def _mean_square(manifold: Stiefel, x: Tensor, gradient: Tensor, overlap: Tensor
 
 
 def _mean_square_of_tangent(manifold: Stiefel, x: Tensor, gradient: Tensor, normal: Tensor) -> Tensor:
-    """The same from the tangent vector itself, in units of the largest entry, whose square may be no number."""
+    """The same from the tangent vector itself, in units of the largest entry, whose square may overflow."""
     size = gradient.abs().amax((-2, -1))
     unit = torch.where(size == 0, 1, size)[..., None, None]
     gradient = gradient / unit

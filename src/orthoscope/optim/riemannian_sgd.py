@@ -1,4 +1,4 @@
-"""Stochastic gradient descent along a manifold, with momentum that is transported."""
+"""Stochastic gradient descent on a manifold, with transported momentum."""
 
 from typing import Any, final
 
@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 from torch.optim.sgd import sgd
 
-from orthoscope.linalg.nearest_frame import nearest_frame
-from orthoscope.linalg.products import add_product_
-from orthoscope.optim.batching import Chunk, chunks, gradients, over_chunks
+from orthoscope.linalg import nearest_frame
+from orthoscope.optim.batching import Stack, frame_product, gradients, stacks
 from orthoscope.optim.manifold_groups import check_orthonormal
-from orthoscope.optim.mixed import Group, MixedOptimizer
+from orthoscope.optim.mixed import MixedOptimizer
 from orthoscope.optim.short_step import short_step_
+from orthoscope.optim.validation import Group
 
-# Steps that leave the excess of a frame as it is, and add about a rounding to it, between two that remove it. The
-# first step removes what a weight starts with.
+# Short steps between two retractions. A short step adds about one rounding error to XᵀX - I and removes none; the
+# retraction removes all of it. The first step is a retraction, since a weight may start with such an error.
 _SHORT_STEPS = 7
 
 
@@ -22,18 +22,23 @@ _SHORT_STEPS = 7
 class RiemannianSGD(MixedOptimizer):
     r"""`torch.optim.SGD` for groups without a manifold; for weights $X$ on one, with ambient gradient $G$:
 
-    1. ambient gradient $G$,
-    2. projection: $m \leftarrow \mu\,P_X(m) + (1 - \tau)\operatorname{grad}_X G$, where $P_X$ projects to the tangent
-       space and transports the momentum, and $\operatorname{grad}_X$ is `riemannian_gradient`,
-    3. move: $Y = X - \eta\, m$ (Nesterov: $X - \eta(\operatorname{grad}_X G + \mu m)$),
-    4. retract: $X \leftarrow Y(Y^\top Y)^{-1/2}$, the polar retraction.
+    1. project: $m \leftarrow \mu\,P_X(m) + (1 - \tau)\operatorname{grad}_X G$, where $P_X$ projects to the tangent
+       space at $X$, which transports the momentum, and $\operatorname{grad}_X$ is `Stiefel.riemannian_gradient`,
+    2. move: $Y = X - \eta\, m$ (Nesterov: $X - \eta(\operatorname{grad}_X G + \mu m)$),
+    3. retract: $X \leftarrow Y(Y^\top Y)^{-1/2}$, the polar retraction.
 
-    In the Euclidean metric $P_X$ and $\operatorname{grad}_X$ are one linear map, so transport is free:
-    $m \leftarrow P_X(\mu m + (1-\tau)G)$, and a step costs four products. The retraction is by products for ordinary
-    steps and exact for steps of any length, so no learning rate leaves the manifold. Without momentum seven of eight
-    steps, if they are short, take three products (`short_step_`); the eighth removes the roundings of all of them.
+    In the Euclidean metric $P_X$ and $\operatorname{grad}_X$ are the same linear map, so that transport is free:
+    $m \leftarrow P_X(\mu m + (1-\tau)G)$, and a step costs four products. Without momentum, seven of eight short steps
+    cost three (`short_step_`). The retraction is exact for steps of any length: no learning rate leaves the manifold.
 
-    `lr` is $\eta$, `momentum` $\mu$ and `dampening` $\tau$, as in `torch.optim.SGD`; see `MixedOptimizer` for groups.
+    Args:
+        params: Parameters or groups; see `stiefel_parameter_groups` and `MixedOptimizer`.
+        lr: $\eta$.
+        momentum: $\mu$.
+        dampening: $\tau$; the first momentum is the whole gradient, as in torch.
+        weight_decay: For groups without a manifold; must be 0 on one.
+        nesterov: Use Nesterov's momentum.
+        maximize: Ascend instead of descend.
     """
 
     def __init__(
@@ -56,45 +61,40 @@ class RiemannianSGD(MixedOptimizer):
         euclidean_sgd_step(self.state, group, parameters)
 
     def _manifold_step(self, group: Group, parameters: list[Tensor]) -> None:
-        if group["momentum"] == 0:
-            self._plain_step(group, parameters)
-            return
         state = self.state
+        if group["momentum"] == 0:
+            taken = stacks(parameters, group["batched"], lambda p: int(state[p].get("short_steps", _SHORT_STEPS)))
+            for stack in taken:
+                self._plain_step(group, stack)
+            return
+        for stack in stacks(parameters, group["batched"], lambda p: "momentum_buffer" in state[p]):
+            x = stack.frames(stack.parameters)
+            moved = torch.add(x, self._direction(group, stack, x), alpha=-float(group["lr"]))
+            stack.write(nearest_frame(moved), stack.parameters)
 
-        def step(chunk: Chunk) -> None:
-            x = chunk.frames(chunk.parameters)
-            direction = self._direction(group, chunk, x)
-            moved = torch.add(x, direction, alpha=-float(group["lr"]))
-            chunk.write(nearest_frame(moved, out=x), chunk.parameters)
-
-        over_chunks(step, chunks(parameters, group["batched"], lambda p: "momentum_buffer" in state[p]))
-
-    def _plain_step(self, group: Group, parameters: list[Tensor]) -> None:
-        manifold, state = group["manifold"], self.state
+    def _plain_step(self, group: Group, stack: Stack) -> None:
+        """One step without momentum; the stack's key is the number of short steps since the last retraction."""
+        manifold, taken = group["manifold"], stack.key
         rate = float(group["lr"]) * (-1 if group["maximize"] else 1)
+        x, gradient = stack.frames(stack.parameters), stack.gradients()
+        overlap = x.mH @ gradient
+        may_be_short = manifold.metric == "euclidean" and taken != _SHORT_STEPS
+        if not (may_be_short and short_step_(x, gradient, overlap, rate)):
+            direction = gradient - frame_product(x, manifold.normal_coordinates(overlap))
+            x = nearest_frame(torch.add(x, direction, alpha=-rate))
+        stack.write(x, stack.parameters)
+        for parameter in stack.parameters:
+            # Counted also if the whole stack was retracted because the step of one of its matrices was long.
+            self.state[parameter]["short_steps"] = 0 if taken == _SHORT_STEPS else taken + 1
 
-        def step(chunk: Chunk) -> None:
-            x, gradient = chunk.frames(chunk.parameters), chunk.frames(gradients(chunk.parameters))
-            overlap = x.mH @ gradient
-            may_be_short = manifold.metric == "euclidean" and chunk.alike != _SHORT_STEPS
-            if not (may_be_short and short_step_(x, gradient, overlap, rate)):
-                direction = add_product_(gradient.clone(), x, manifold.normal_coordinates(overlap), alpha=-1.0)
-                nearest_frame(torch.add(x, direction, alpha=-rate), out=x)
-            chunk.write(x, chunk.parameters)
-            for parameter in chunk.parameters:
-                # Also after a step that was not short: of a batch, only some matrices may have moved far.
-                state[parameter]["short_steps"] = 0 if chunk.alike == _SHORT_STEPS else chunk.alike + 1
-
-        taken = chunks(parameters, group["batched"], lambda p: int(state[p].get("short_steps", _SHORT_STEPS)))
-        over_chunks(step, taken)
-
-    def _direction(self, group: Group, chunk: Chunk, x: Tensor) -> Tensor:
+    def _direction(self, group: Group, stack: Stack, x: Tensor) -> Tensor:
+        """The tangent vector to move along; the momentum is updated on the way."""
         manifold, momentum = group["manifold"], group["momentum"]
-        gradient = chunk.frames(gradients(chunk.parameters))
+        gradient = stack.gradients()
         sign = -1 if group["maximize"] else 1
-        buffers = momentum_buffers(self.state, chunk)
-        m = chunk.frames(buffers)
-        weight = 1 - group["dampening"] if chunk.alike else 1  # the first momentum is the gradient, as in torch
+        buffers = momentum_buffers(self.state, stack)
+        m = stack.frames(buffers)
+        weight = 1 - group["dampening"] if stack.key else 1  # the first momentum is the gradient, as in torch
         if manifold.metric == "euclidean" and not group["nesterov"]:
             direction = manifold.to_tangent_(x, m.mul_(momentum).add_(gradient, alpha=sign * weight))
         else:
@@ -102,18 +102,21 @@ class RiemannianSGD(MixedOptimizer):
             direction = manifold.to_tangent_(x, m).mul_(momentum).add_(gradient, alpha=weight)
             if group["nesterov"]:
                 direction = gradient.add_(m, alpha=momentum)
-        chunk.write(m, buffers)
+        stack.write(m, buffers)
         return direction
 
 
 def sgd_defaults(
     lr: float | Tensor, momentum: float, dampening: float, weight_decay: float, nesterov: bool, maximize: bool
 ) -> Group:
-    """What a group of SGD holds unless it says otherwise."""
+    """Default options of a group of SGD, checked."""
     if not momentum >= 0:
         raise ValueError(f"momentum must be at least 0, got {momentum}")
     if nesterov and (momentum <= 0 or dampening != 0):
-        raise ValueError("Nesterov's momentum needs momentum > 0 and no dampening")
+        raise ValueError(
+            f"Nesterov's momentum needs momentum > 0 and dampening 0, got momentum={momentum} and"
+            f" dampening={dampening}: change them, or set nesterov=False"
+        )
     return {
         "lr": lr,
         "momentum": momentum,
@@ -124,16 +127,16 @@ def sgd_defaults(
     }
 
 
-def momentum_buffers(state: Any, chunk: Chunk) -> list[Tensor]:
-    """The momentum of each parameter of a chunk, zero if it had none."""
-    for parameter in chunk.parameters:
+def momentum_buffers(state: Any, stack: Stack) -> list[Tensor]:
+    """The momentum of each parameter of a stack, created as zeros if there is none."""
+    for parameter in stack.parameters:
         if "momentum_buffer" not in state[parameter]:
             state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-    return [state[parameter]["momentum_buffer"] for parameter in chunk.parameters]
+    return [state[parameter]["momentum_buffer"] for parameter in stack.parameters]
 
 
 def euclidean_sgd_step(state: Any, group: Group, parameters: list[Tensor]) -> None:
-    """`torch.optim.SGD` itself, with its state."""
+    """One step of `torch.optim.SGD`, with its state."""
     buffers = [state[parameter].get("momentum_buffer") for parameter in parameters]
     sgd(
         parameters,

@@ -1,51 +1,69 @@
-"""A grid of runs, from configurations to results."""
+"""Run a grid of configurations: what is missing in the store is executed, and all results are read from it."""
 
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from orthoscope.sweep.claims import CLAIMS, forget
-from orthoscope.sweep.engines.choice import checked, opened
-from orthoscope.sweep.engines.engine import Engine
-from orthoscope.sweep.engines.inline import InlineEngine
-from orthoscope.sweep.flight import Flight
-from orthoscope.sweep.functions import name_of
-from orthoscope.sweep.keys import run_key
-from orthoscope.sweep.ledger import note, read_ledger
-from orthoscope.sweep.plain import canonical, encoded
-from orthoscope.sweep.progress import bar
-from orthoscope.sweep.store import RUNS, Problem, check_version, is_stored, read_run, run_path
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from orthoscope.sweep.claims import CLAIMS, forget, note, read_ledger
+from orthoscope.sweep.dispatch import Dispatcher
+from orthoscope.sweep.engines import Engine, InlineEngine, check_engine, open_engine
+from orthoscope.sweep.store import (
+    RUNS,
+    Problem,
+    canonical,
+    check_version,
+    encoded,
+    is_stored,
+    name_of,
+    read_run,
+    run_key,
+    run_path,
+)
 from orthoscope.sweep.worker import Job
 
-# A file that was being written this long ago is what a killed process left of it.
+Show = Callable[[int, int, int], None]
+
+# Seconds after which a temporary file counts as left behind by a killed process.
 ABANDONED = 3600.0
 _GRID = "write a list of dicts, one a run, such as [{'x': 1}, {'x': 2}]"
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What became of a grid. Counts are of distinct runs: equal configurations are one run."""
+    """Results of a grid. Counts are of distinct runs: equal configurations are one run."""
 
     results: list[Any]
     """In the order of the grid; None where a run failed."""
     failed: dict[str, str]
-    """The configuration, as JSON text, and why there is no result."""
+    """The reason of every failure, by configuration as JSON text."""
     skipped: int
-    """Runs that were finished before, or meanwhile by another sweep in the same store."""
+    """Runs that were already stored, or were finished meanwhile by another sweep in the same store."""
     executed: int
     """Runs that this sweep finished."""
     seconds: float
     problems: list[Problem]
-    """Files that stood where a run belongs and were not whole; those runs were done again."""
+    """Damaged files of runs of this grid; those runs were executed again."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C; the sentence says how to go on."""
+    """Ctrl-C; the message says how to resume."""
 
 
 def run(
@@ -60,25 +78,36 @@ def run(
     progress: bool = True,
     scheduler: str | None = None,
 ) -> Sweep:
-    """`function(config)` for every config of the grid, each once and for all: what the store holds is not done again.
+    """Execute `function(config)` for every config of the grid that the store does not hold yet.
 
-    Configurations and results are plain JSON values; nan and infinities survive. `version` is that of the experiment's
-    code: another one is another run. An exception of the function fails its run at once; a run whose worker dies is
-    tried again, and given up after `attempts` beginnings. docs/sweeps.md has the engines and the layout of a store.
+    Args:
+        function: A function at the top of a module; workers import it by name. An exception fails its run at once.
+        grid: Configurations: dicts of JSON values, nan and infinities included, as for results.
+        store: Folder of the finished runs; docs/sweeps.md describes its layout.
+        engine: "local" (processes), "dask", "ray", "slurm", "inline" (this process), an executor or an engine.
+        version: Version of the experiment's code; another version is another run.
+        workers: Number of local processes, one per core by default; 0 computes in this process.
+        attempts: How often a run is started before it fails, if its worker dies each time.
+        progress: Show a progress bar on a terminal.
+        scheduler: Address of a Dask or Ray cluster.
+
+    Raises:
+        Interrupted: At Ctrl-C; finished runs are stored.
     """
     began = time.perf_counter()
-    checked(engine, workers, scheduler)
+    check_engine(engine, workers, scheduler)
     _check(version, attempts)
-    folder, name = Path(store).resolve(), name_of(function)  # absolute: workers may stand elsewhere
+    folder, name = Path(store).resolve(), name_of(function)  # absolute: workers may have another working directory
     sweep = secrets.token_hex(4)
     keys, jobs = _jobs(grid, lambda config: Job(str(folder), name, version, config, attempts, sweep))
     _prepare(folder)
     todo, problems = _unfinished(folder, list(jobs.values()))
     note(folder, "sweep", sweep=sweep, function=name, version=version, runs=len(jobs), todo=len(todo))
-    flight = _flown(folder, todo, len(jobs), lambda: opened(engine, len(todo), workers, scheduler, folder), progress)
-    failed = dict(flight.failed)
+    start = partial(open_engine, engine, len(todo), workers, scheduler, folder)
+    dispatcher = _dispatched(folder, todo, len(jobs), start, progress)
+    failed = dict(dispatcher.failed)
     results = {key: _result(folder, key, failed) for key in jobs}
-    executed = flight.executed + _executed_unheard(folder, sweep, flight.found)
+    executed = dispatcher.executed + _executed_unanswered(folder, sweep, dispatcher.found)
     seconds = time.perf_counter() - began
     note(folder, "ended", sweep=sweep, executed=executed, failed=len(failed), seconds=round(seconds, 3))
     return Sweep(
@@ -94,10 +123,36 @@ def run(
 def is_finished(
     function: Callable[[dict[str, Any]], Any], grid: Sequence[dict[str, Any]], store: str | Path, *, version: str = "1"
 ) -> bool:
-    """Whether a store holds every run of a grid, so that `run` would execute nothing."""
+    """Return whether a store holds every run of a grid, so that `run` would execute nothing."""
     name = name_of(function)
     keys = (run_key(name, version, encoded(config, f"grid[{index}]")) for index, config in enumerate(grid))
     return all(is_stored(run_path(Path(store), key)) for key in keys)
+
+
+@contextmanager
+def bar(total: int, done: int, wanted: bool, console: Console | None = None) -> Iterator[Show]:
+    """Draw a progress bar on standard error, if that is a terminal, and remove it at the end.
+
+    Yields a function of (runs finished, runs failed, runs that another sweep is executing). Runs that were found in the
+    store do not count as speed for the remaining time.
+    """
+    console = console or Console(stderr=True)
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not (wanted and console.is_terminal)) as progress:
+        task = progress.add_task("", total=total, completed=done)
+
+        def show(done: int, failed: int, elsewhere: int) -> None:
+            remarks = [f"{failed} failed"] * (failed > 0) + [f"{elsewhere} done elsewhere"] * (elsewhere > 0)
+            progress.update(task, completed=done, description=", ".join(remarks))
+
+        yield show
 
 
 def _check(version: object, attempts: object) -> None:
@@ -116,13 +171,13 @@ def _prepare(folder: Path) -> None:
             "can be made"
         ) from error
     for path in (folder / RUNS).glob(".*.tmp"):
-        with contextlib.suppress(FileNotFoundError):  # just written, by another sweep
+        with contextlib.suppress(FileNotFoundError):  # renamed meanwhile by another sweep
             if time.time() - path.stat().st_mtime > ABANDONED:
                 path.unlink()
 
 
 def _jobs(grid: Sequence[dict[str, Any]], job: Callable[[Any], Job]) -> tuple[list[str], dict[str, Job]]:
-    """The key of every configuration, and the jobs by key: equal configurations are one."""
+    """Return the key of every configuration, and the jobs by key: equal configurations are one job."""
     if isinstance(grid, Mapping | str):
         raise TypeError(f"the grid is a {type(grid).__name__}: {_GRID}")
     jobs = []
@@ -134,7 +189,7 @@ def _jobs(grid: Sequence[dict[str, Any]], job: Callable[[Any], Job]) -> tuple[li
 
 
 def _unfinished(folder: Path, jobs: list[Job]) -> tuple[list[Job], list[Problem]]:
-    """Jobs that have no whole file, and the files that are there and not whole."""
+    """Return the jobs without an intact file, and the damaged files; claims of killed workers are removed."""
     todo, problems = [], []
     for job in jobs:
         path = run_path(folder, job.key)
@@ -151,18 +206,18 @@ def _unfinished(folder: Path, jobs: list[Job]) -> tuple[list[Job], list[Problem]
     return todo, problems
 
 
-def _flown(folder: Path, todo: list[Job], total: int, start: Callable[[], Engine], progress: bool) -> Flight:
-    """All jobs through an engine, which is not even started if there are none."""
+def _dispatched(folder: Path, todo: list[Job], total: int, start: Callable[[], Engine], progress: bool) -> Dispatcher:
+    """Execute all jobs with an engine, which is not started if there are none."""
     done = total - len(todo)
     with bar(total, done, progress) as show:
 
-        def shown(flight: Flight) -> None:
-            show(done + flight.settled, len(flight.failed), len(flight.resting))
+        def shown(jobs: Dispatcher) -> None:
+            show(done + jobs.settled, len(jobs.failed), len(jobs.resting))
 
         engine = start() if todo else InlineEngine()
-        flight = Flight(engine, todo, shown)
+        dispatcher = Dispatcher(engine, todo, shown)
         try:
-            flight.finish()
+            dispatcher.finish()
         except BaseException as end:
             engine.close(at_once=True)
             if isinstance(end, KeyboardInterrupt):
@@ -171,7 +226,7 @@ def _flown(folder: Path, todo: list[Job], total: int, start: Callable[[], Engine
         engine.close(at_once=False)
     for job in todo:
         forget(folder, job.key)
-    return flight
+    return dispatcher
 
 
 def _interrupted(folder: Path, todo: list[Job], total: int) -> Interrupted:
@@ -180,14 +235,14 @@ def _interrupted(folder: Path, todo: list[Job], total: int) -> Interrupted:
     return Interrupted(f"{kept} of {total} runs are finished and kept in {folder}; the same call goes on from there")
 
 
-def _executed_unheard(folder: Path, sweep: str, found: set[str]) -> int:
-    """How many of the runs found stored this sweep did: a worker may die after its work and before its word."""
+def _executed_unanswered(folder: Path, sweep: str, found: set[str]) -> int:
+    """Return how many of the runs found stored this sweep executed: a worker may die between storing and answering."""
     rows = read_ledger(folder).rows if found else []
     return len({row["key"] for row in rows if row["event"] == "finished" and row.get("sweep") == sweep} & found)
 
 
 def _result(folder: Path, key: str, failed: dict[str, str]) -> Any:
-    """What a file says; a run that should have one and has none has failed."""
+    """Return the stored result; a run whose file is missing or damaged is added to `failed`."""
     try:
         return read_run(run_path(folder, key)).result
     except FileNotFoundError:

@@ -10,12 +10,10 @@ import torch
 from torch import nn
 
 from orthoscope.data import gaussians, images, tokens
-from orthoscope.models.alexnet import alexnet_like
-from orthoscope.models.convnet import ConvNet
+from orthoscope.models.convolutional import ConvNet, alexnet_like
 from orthoscope.models.mlp import MLP
 from orthoscope.models.resnet import ResNet
-from orthoscope.models.targets.calls import parse_call
-from orthoscope.models.targets.target import Batch, Target, TargetError
+from orthoscope.models.targets.target import Batch, Target, TargetError, parse_call
 from orthoscope.models.transformer import Transformer
 
 Arguments = Mapping[str, Any]
@@ -25,7 +23,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Builtin:
-    """What makes the network, and what makes a batch from the network's arguments."""
+    """The factory of a network, and of a batch from the network's arguments."""
 
     factory: Callable[..., nn.Module]
     batch: Callable[[Arguments, int, Generator], Batch]
@@ -79,7 +77,7 @@ def resolve_builtin(text: str) -> Target:
 
 
 def _checked(text: str, make: Callable[[], Made]) -> Made:
-    """An argument of the wrong kind or value is the user's mistake, whatever the network raised on it."""
+    """Turn an exception of the factory, caused by a wrong argument, into a TargetError."""
     try:
         return make()
     except (TypeError, ValueError, RuntimeError) as error:

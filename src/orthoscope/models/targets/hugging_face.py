@@ -1,4 +1,4 @@
-"""`hf:NAME`: any architecture of transformers, at random initialisation, without a download."""
+"""`hf:NAME`: any architecture of transformers, at random initialization, without a download."""
 
 import copy
 import difflib
@@ -12,15 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope.data import gaussians, images, tokens
-from orthoscope.models.targets.calls import parse_call
-from orthoscope.models.targets.memory import refuse_if_too_large
-from orthoscope.models.targets.target import Batch, Target, TargetError, drawn_from
-from orthoscope.models.targets.torchvision_repair import repair_torchvision
+from orthoscope.models.targets.target import Batch, Target, TargetError, drawn_from, parse_call, refuse_if_too_large
+from orthoscope.models.targets.timm_zoo import repair_torchvision
 from orthoscope.models.targets.user_code import running
 
 PREFIX = "hf:"
 
-# The first table that knows the configuration decides which head the network gets.
+# The first table that has the configuration decides the head of the network.
 _HEADS = {
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING": "AutoModelForSeq2SeqLM",
     "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING": "AutoModelForSpeechSeq2Seq",
@@ -31,7 +29,7 @@ _HEADS = {
     "MODEL_MAPPING": "AutoModel",
 }
 _LENGTH = 32
-_IMAGE_SIZE = 224  # where a configuration has none, as the ResNets'
+_IMAGE_SIZE = 224  # where a configuration has none, as for ResNets
 _WAVEFORM = 16_000  # one second
 
 Generator = torch.Generator | None
@@ -106,13 +104,13 @@ def _head(text: str, transformers: Any, config: Any) -> tuple[Any, str]:
 
 
 def _has_two_towers(config: Any) -> bool:
-    """CLIP and its kin: text and images side by side, projected to one space."""
+    """True for CLIP and its relatives: text and images, projected to one space."""
     return all(hasattr(config, name) for name in ("text_config", "vision_config", "projection_dim"))
 
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Nothing is downloaded, even by a model that would fetch a backbone or a kernel."""
+    """Prevent downloads, also of models that would fetch a backbone or a kernel."""
     constants: Any = importlib.import_module("huggingface_hub.constants")
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
     try:
@@ -122,7 +120,7 @@ def _offline() -> Iterator[None]:
 
 
 def batch_for_config(text: str, config: Any, main_input: str, samples: int = 64, generator: Generator = None) -> Batch:
-    """Everything that the network of this configuration must be given, by name."""
+    """The inputs, by name, that a network of this configuration needs."""
     names = [main_input, "pixel_values"] if _has_two_towers(config) else [main_input]
     if getattr(config, "is_encoder_decoder", False):
         names.append("decoder_input_ids")
@@ -150,7 +148,7 @@ def _pixel_values(config: Any, samples: int, generator: Generator) -> Tensor:
 
 
 def _spectrograms(config: Any, samples: int, generator: Generator) -> Tensor:
-    # The encoder of Whisper halves the frames, and accepts this number only.
+    # The encoder of Whisper halves the frames, and accepts only this number.
     bins, frames = config.num_mel_bins, 2 * config.max_source_positions
     return gaussians(samples, bins * frames, generator=generator).reshape(samples, bins, frames)
 

@@ -1,4 +1,4 @@
-"""`timm:NAME`: any architecture of timm, at random initialisation, without a download."""
+"""`timm:NAME`: any architecture of timm, at random initialization, without a download."""
 
 import difflib
 import importlib
@@ -9,10 +9,7 @@ import torch
 from torch import nn
 
 from orthoscope.data import images
-from orthoscope.models.targets.calls import parse_call
-from orthoscope.models.targets.memory import refuse_if_too_large
-from orthoscope.models.targets.target import Batch, Target, TargetError, drawn_from
-from orthoscope.models.targets.torchvision_repair import repair_torchvision
+from orthoscope.models.targets.target import Batch, Target, TargetError, drawn_from, parse_call, refuse_if_too_large
 from orthoscope.models.targets.user_code import running
 
 PREFIX = "timm:"
@@ -27,7 +24,7 @@ def resolve_timm(text: str) -> Target:
         meant = f"did you mean {', '.join(close)}?" if close else "`timm.list_models()` lists them"
         raise TargetError(f"timm has no model {name!r}: {meant}")
     if "pretrained" in arguments:
-        raise TargetError(f"{text!r} asks for pretrained weights, but targets are randomly initialised: leave it out")
+        raise TargetError(f"{text!r} asks for pretrained weights, but targets are randomly initialized: leave it out")
 
     def make() -> nn.Module:
         with running(text):
@@ -62,3 +59,30 @@ def _input_size(name: str, arguments: dict[str, Any]) -> tuple[int, int, int]:
 
 def _batch(size: tuple[int, int, int], samples: int = 64, generator: torch.Generator | None = None) -> Batch:
     return images(samples, *size, generator=generator)
+
+
+# Operators stay defined only while the library object lives.
+_definitions: list[torch.library.Library] = []
+
+
+def repair_torchvision() -> None:
+    """Declare the compiled operators of torchvision if it is installed without them.
+
+    A CUDA build of torchvision with a CPU build of torch fails on import with "operator torchvision::nms does not
+    exist", and with it timm and many models of transformers. Building a network needs only the names of the operators;
+    calling one still fails.
+    """
+    if _definitions:
+        return
+    try:
+        import torchvision  # type: ignore[import-untyped] # noqa: F401
+    except ImportError:
+        return
+    except RuntimeError as error:
+        if "torchvision::nms" not in str(error):
+            raise
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for operator in ("nms", "qnms"):
+            schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            library.define(schema)
+        _definitions.append(library)

@@ -1,4 +1,4 @@
-"""Finds what a user named: `package.module:callable` or `path/to/file.py::callable`."""
+"""Find and run the user's code: `package.module:callable` or `path/to/file.py::callable`."""
 
 import importlib
 import importlib.util
@@ -10,13 +10,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from orthoscope.models.targets.calls import parse_call
-from orthoscope.models.targets.target import TargetError
+from orthoscope.models.targets.target import TargetError, parse_call
 
 
 @dataclass(frozen=True)
 class UserCode:
-    """An object in the user's code, and the arguments it is to be called with."""
+    """An object of the user's code, and the arguments to call it with."""
 
     text: str
     found: Any
@@ -24,7 +23,7 @@ class UserCode:
     folders: tuple[Path, ...]  # importable while the code runs
 
     def call(self, **more: Any) -> Any:
-        """What the object returns; anything it raises becomes a TargetError that names it."""
+        """Call the object; an exception becomes a TargetError that names it."""
         if not callable(self.found):
             raise TargetError(
                 f"{self.text!r} is a {type(self.found).__name__}: name a function or class that can be called"
@@ -56,7 +55,7 @@ def find(text: str) -> UserCode:
 
 @contextmanager
 def running(text: str, *folders: Path) -> Iterator[None]:
-    """User code with its folders importable, as `python -m` has them; one sentence tells what it raised."""
+    """Run user code with its folders importable, as under `python -m`; exceptions become TargetErrors."""
     added = [str(folder) for folder in folders if str(folder) not in sys.path]
     sys.path[:0] = added
     importlib.invalidate_caches()
@@ -64,11 +63,11 @@ def running(text: str, *folders: Path) -> Iterator[None]:
         yield
     except TargetError:
         raise
-    # A script may end with sys.exit, which is no Exception.
+    # A script may call sys.exit: SystemExit is not an Exception.
     except (Exception, SystemExit) as error:
         raise TargetError(f"{text!r} raised {type(error).__name__}: {_first_line(error)}") from error
     finally:
-        # Not the whole list as it was: user code may have added folders of its own.
+        # Only what was added here: user code may have added folders of its own.
         for folder in added:
             sys.path.remove(folder)
 
@@ -82,7 +81,7 @@ def _import(name: str, text: str, folders: tuple[Path, ...]) -> ModuleType:
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            # Only if this module, or a package it is in, is missing; not if something that it imports is.
+            # Only if this module or a package around it is missing, not a module that it imports.
             missing = error.name or ""
             if name != missing and not name.startswith(f"{missing}."):
                 raise
@@ -92,7 +91,7 @@ def _import(name: str, text: str, folders: tuple[Path, ...]) -> ModuleType:
 
 
 def _run_file(file: Path) -> ModuleType:
-    # A name of its own: a user's `model.py` or `test.py` must not hide, or be hidden by, another module.
+    # A unique name: a user's `model.py` or `test.py` must not shadow, or be shadowed by, another module.
     name = f"orthoscope_target_{file.stem}"
     specification = importlib.util.spec_from_file_location(name, file)
     if specification is None or specification.loader is None:

@@ -1,0 +1,126 @@
+"""The convolutional networks of daneshmand2021: a plain one (Figure 5), and a deep AlexNet (Table 3 and Figure 7)."""
+
+from collections import OrderedDict
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from orthoscope.activations import Activation
+from orthoscope.init import Scheme, initialize_
+from orthoscope.models.blocks import ResidualBlock, block, convolution, linear, map_norm, require_positive
+
+
+class ConvNet(nn.Module):
+    """`depth` hidden convolutions of `channels` channels on maps of constant size, a mean over the map, and a head.
+
+    The defaults are those of Figure 5: 30 layers, 100 channels, kernel 3, ReLU. The other arguments are those of `MLP`;
+    modules are named `layers.7.conv`, `layers.7.norm`, `layers.7.activation`, `head`.
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int = 30,
+        channels: int = 100,
+        kernel: int = 3,
+        in_channels: int = 3,
+        out_features: int | None = 10,
+        activation: Activation = "relu",
+        norm: str = "none",
+        order: str = "norm-activation",
+        residual: bool = False,
+        residual_scale: float = 1.0,
+        init: str | Scheme = "he",
+        gain: float = 1.0,
+        weight_gain: float = 1.0,
+        bias: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        require_positive(depth=depth, channels=channels, in_channels=in_channels)
+        self.layers = nn.Sequential()
+        for fan_in in [in_channels] + [channels] * (depth - 1):
+            weight = convolution(fan_in, channels, kernel, bias)
+            hidden: nn.Module = block(weight, map_norm(norm, channels), activation, gain, order)
+            if residual and fan_in == channels:
+                hidden = ResidualBlock(hidden, scale=residual_scale)
+            self.layers.append(hidden)
+        self.head = None if out_features is None else linear(channels, out_features, bias)
+        initialize_(self, init, weight_gain, generator)
+
+    def forward(self, images: Float[Tensor, "samples channels height width"]) -> Float[Tensor, "samples *out"]:
+        maps: Tensor = self.layers(images)
+        return maps if self.head is None else self.head(maps.mean((2, 3)))
+
+
+# Convolutions of the table outside its repeated row: 3→64, 64→192, 192→256, 256→256.
+_FIXED_CONVOLUTIONS = 4
+
+
+def alexnet_like(
+    *,
+    depth: int = 20,
+    in_channels: int = 3,
+    out_features: int = 10,
+    dropout: float = 0.5,
+    shrink: int = 1,
+    init: str | Scheme = "xavier",
+    weight_gain: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> nn.Sequential:
+    """AlexNet with `depth` convolutions of kernel 3 (the paper: 20 and 80) and three linear layers, for 32x32 images.
+
+    Table 3 leaves details open, which are chosen as follows:
+
+    * Linear(1024, 4096) needs 256 maps of 2x2, but three poolings take 32x32 to 4x4. So the first convolution has
+      stride 2, as in AlexNet, where it is the only strided one. All convolutions are padded by 1;
+      32 → 16 (stride) → 8 → 4 (pooling) → 2 (last pooling).
+    * Row 3 prints one ReLU after two convolutions; there is none between them.
+    * Pooling comes before ReLU, as printed (the two commute); the ReLU after the last pooling has no effect.
+    * Layers have biases, PyTorch's default; every scheme except "torch" sets them to 0.
+
+    `shrink` divides every number of channels and units except inputs and outputs, for small machines.
+    """
+    if not isinstance(depth, int) or depth < _FIXED_CONVOLUTIONS:
+        raise ValueError(
+            f"depth is {depth!r}, but Table 3 has {_FIXED_CONVOLUTIONS} convolutions that are not repeated: "
+            "give a whole number of at least that (the paper: 20 or 80)"
+        )
+    if shrink not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError(f"shrink is {shrink!r}, but must divide 64, 192, 256 and 4096: choose a power of 2 up to 64")
+    network = nn.Sequential(
+        OrderedDict(
+            features=_features(in_channels, depth - _FIXED_CONVOLUTIONS, shrink),
+            flatten=nn.Flatten(),
+            classifier=nn.Sequential(
+                nn.Dropout(dropout),
+                linear(256 // shrink * 2 * 2, 4096 // shrink, bias=True),
+                nn.ReLU(),
+                nn.Dropout(dropout),
+                linear(4096 // shrink, 4096 // shrink, bias=True),
+                nn.ReLU(),
+                linear(4096 // shrink, out_features, bias=True),
+            ),
+        )
+    )
+    initialize_(network, init, weight_gain, generator)
+    return network
+
+
+def _features(in_channels: int, repeats: int, shrink: int) -> nn.Sequential:
+    first, second, rest = (channels // shrink for channels in (64, 192, 256))
+    layers: list[nn.Module] = [
+        convolution(in_channels, first, kernel=3, bias=True, stride=2),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        convolution(first, second, kernel=3, bias=True),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        convolution(second, rest, kernel=3, bias=True),
+        convolution(rest, rest, kernel=3, bias=True),
+        nn.ReLU(),
+    ]
+    for _ in range(repeats):
+        layers += [convolution(rest, rest, kernel=3, bias=True), nn.ReLU()]
+    return nn.Sequential(*layers, nn.MaxPool2d(2), nn.ReLU())
