@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from orthoscope.papers.ju2025.optimizer_comparison import Row, summary
-from orthoscope.papers.results import read_table
+from orthoscope_papers.ju2025.optimizer_comparison import Row, summary
+from orthoscope_papers.results import read_table
 
 ROOT = Path(__file__).parent.parent
 ABOUT = {"commit", "versions", "threads", "processor", "seconds"}
 PAGES = {
     "weights": {"maps", "steps", "penalties"},
-    "gradients": {"bfloat16_products", "steps", "steps_without_instructions", "methods", "polar", "training"},
+    "gradients": {"bfloat16_products", "steps", "methods", "polar", "training"},
     "chains": {"figures", "growth"},
     "residual": {"blocks", "large", "twins"},
     "watch": {"idle", "looks", "every"},
+    "diagnosis": {"networks", "growth"},
 }
 
 
@@ -30,6 +31,13 @@ def test_a_page_is_drawn_from_the_saved_numbers(name: str, monkeypatch: pytest.M
     numbers = json.loads(saved.read_text())
     assert drawing.page(numbers) == (ROOT / f"docs/{name}_benchmark.md").read_text()
     assert set(numbers) >= ABOUT | PAGES[name]
+
+
+def test_the_costs_in_the_readme_are_the_saved_ones() -> None:
+    numbers = json.loads((ROOT / "results/benchmarks/diagnosis.json").read_text())
+    rows = [f"| {row['network']} | {row['diagnose'] / row['plain']:.3g} plain passes |" for row in numbers["networks"]]
+    table = (ROOT / "README.md").read_text().split("| cost of a diagnosis |\n|---|---|\n")[1]
+    assert table.splitlines()[: len(rows)] == rows
 
 
 def test_the_gradients_page_shows_the_saved_training_comparison() -> None:

@@ -21,6 +21,7 @@ import pytest
 from cyclopts import CycloptsError
 
 from orthoscope import cli, theory
+from orthoscope_papers.errata import all_errata
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -71,7 +72,7 @@ def theory_page(names: dict[str, Any]) -> None:
     kernel = names["kernel"]
     assert round(kernel.fixed_point, 4) == 0.7604
     assert kernel.case == 4
-    assert f"lists {len(theory.errata)} statements" in (ROOT / "docs/theory.md").read_text()
+    assert f"lists {len(all_errata())} statements" in (ROOT / "docs/theory.md").read_text()
 
 
 def weights_page(names: dict[str, Any]) -> None:
@@ -117,7 +118,7 @@ OUTCOMES: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in CODE}))
-@pytest.mark.filterwarnings("ignore::orthoscope.diagnosis.watch.RiskWarning")
+@pytest.mark.filterwarnings("ignore::orthoscope.watcher.hooks.RiskWarning")
 def test_the_code_of_a_page_runs_as_it_is_read(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -182,4 +183,4 @@ def test_the_reference_pages_are_those_of_the_source(monkeypatch: pytest.MonkeyP
     theorems = (ROOT / "docs/theorems.md").read_text()
     assert theorems.count("; assumes ") == sum(hasattr(getattr(theory, name), "source") for name in theory.__all__)
     errata = (ROOT / "docs/errata.md").read_text()
-    assert all(f"`{erratum.key}`" in errata for erratum in theory.errata)
+    assert all(f"`{erratum.key}`" in errata for erratum in all_errata())

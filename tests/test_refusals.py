@@ -8,13 +8,13 @@ import pytest
 
 CALLS = {
     "orthoscope.prescribe(model)": "prescriptions follow from a diagnosis, got a Linear: call diagnose first",
-    "orthoscope.init.haar_(model.weight)": "a network or a layer is initialised, got a Parameter",
-    "orthoscope.init.iterative_(model.weight, model.weight)": "a network or a layer is initialised, got a Parameter",
-    "orthoscope.init.lsuv_(model.weight, model.weight)": "a network or a layer is initialised, got a Parameter",
+    "orthoscope.init.haar_(model.weight)": "a network or a layer is initialized, got a Parameter",
+    "orthoscope.init.iterative_(model.weight, model.weight)": "a network or a layer is initialized, got a Parameter",
+    "orthoscope.init.lsuv_(model.weight, model.weight)": "a network or a layer is initialized, got a Parameter",
     "orthoscope.confirm(model.weight, batch=model.weight)": "a network is trained, got a Parameter",
-    "orthoscope.optim.clip_adaptively_(optimizer)": "gradients of a model or of parameters are clipped, not of a SGD",
+    "orthoscope.optim.clip_adaptively_(optimizer)": "expected a model or parameters, got SGD: pass model.parameters()",
     "orthoscope.optim.clip_adaptively_(optimizer.param_groups)": (
-        "gradients of parameters are clipped, and a dict is none: parameters are tensors"
+        "expected parameters, got dict among them: pass model.parameters()"
     ),
 }
 PROGRAM = """

@@ -11,21 +11,17 @@ import orthoscope
 
 SOURCE = Path(orthoscope.__file__).parent
 
-# From the verbs down to the arithmetic; names in one row are strangers. docs/architecture.md says why.
-ROWS = [
-    {"__main__", "__init__"},
-    {"cli"},
-    {"papers"},
-    {"sweep", "live"},
-    {"prescriptions", "callbacks"},
-    {"diagnosis"},
-    {"report", "training"},
-    {"models"},
-    {"init", "optim", "shaping"},
-    {"data", "layers", "probe", "chains"},
-    {"manifolds", "metrics", "theory"},
-    {"linalg", "findings", "version"},
-]
+ROOT = Path(__file__).parents[2]
+
+
+def rows_of_the_diagram() -> list[set[str]]:
+    """The rows of the diagram in docs/architecture.md, from the command line down to the arithmetic."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    diagram = text.split("## Direction of imports")[1].split("```")[1]
+    return [{name.strip() for name in line.split("|")} for line in diagram.strip().splitlines()]
+
+
+ROWS = [{"__main__", "__init__"}, *rows_of_the_diagram()]
 LEVEL = {name: level for level, row in enumerate(ROWS) for name in row}
 
 
@@ -52,24 +48,37 @@ def imported(path: Path) -> set[str]:
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_down_the_table(path: Path) -> None:
-    here = part(path)
-    assert here in LEVEL, f"{here} has no place in the table"
-    for other in imported(path) - {here}:
-        assert LEVEL[other] > LEVEL[here], f"{here} may not import {other}"
+def test_imports_point_down_the_diagram() -> None:
+    rooms = {part(path) for path in FILES}
+    assert rooms == set(LEVEL), "the diagram shows the rooms that there are"
+    wrong = [
+        f"{path.relative_to(SOURCE)} imports {other}"
+        for path in FILES
+        for other in imported(path) - {part(path)}
+        if LEVEL[other] <= LEVEL[part(path)]
+    ]
+    assert not wrong
 
 
 def test_the_table_would_catch_theory_that_looks_at_a_measurement() -> None:
     assert not LEVEL["metrics"] > LEVEL["theory"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_nothing_is_unpickled_and_nothing_assumes_a_device(path: Path) -> None:
-    text = path.read_text()
+def files_with(*words: str, besides: tuple[str, ...] = ()) -> list[str]:
+    places = ((str(path.relative_to(SOURCE)), path.read_text()) for path in FILES)
+    return [f"{name}: {word}" for name, text in places if name not in besides for word in words if word in text]
+
+
+def test_nothing_is_unpickled_and_nothing_assumes_a_device() -> None:
     # scipy.stats alone takes a second to import.
-    for forbidden in ("scipy.stats", "import pickle", "torch.load(", ".cuda(", "allow_pickle=True", " eval(", "exec("):
-        assert forbidden not in text, forbidden
+    forbidden = ("scipy.stats", "import pickle", "torch.load(", ".cuda(", "allow_pickle=True", " eval(", "exec(")
+    assert not files_with(*forbidden)
+
+
+def test_only_sweeps_know_the_processor() -> None:
+    words = ("cpuinfo", "mkldnn", "onednn", "set_num_threads", "get_num_threads", "cpu_count")
+    found = [place for place in files_with(*words) if not place.startswith("sweep/")]
+    assert found == ["diagnosis/document.py: get_num_threads"], "a document records its environment"
 
 
 def run(code: str) -> str:

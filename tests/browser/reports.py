@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from orthoscope.diagnosis import diagnose
-from orthoscope.diagnosis.specimens import Specimen
+from orthoscope.diagnosis.targets import NamedNetwork
 
 Document = dict[str, Any]
 
 
 def fifty_layers() -> Document:
-    return Specimen("mlp(depth=50, weight_gain=0.75)").diagnose().document()
+    return NamedNetwork("mlp(depth=50, weight_gain=0.75)").diagnose().document()
 
 
 def thousand_layers() -> Document:

@@ -1,4 +1,4 @@
-"""Chains as a book would write them: one network, one layer, one matrix after another, samples in columns."""
+"""Reference implementation of chains: one network, one layer, one matrix after another, samples in columns."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Drawer:
-    """Gaussian weights as a caller's `init`, which remembers what every network got."""
+    """Gaussian weights as a caller's `init`, which keeps what every network drew."""
 
     def __init__(self, matrix: Callable[[int, int, torch.Generator], Tensor] | None = None) -> None:
         self.matrix = matrix or _gaussian

@@ -1,4 +1,4 @@
-"""The loops of the benchmark compute what the simulations do, and its page says what was missed."""
+"""The loops of the benchmark have the law of the simulations, and its page marks targets that were missed."""
 
 import importlib
 from pathlib import Path
@@ -59,14 +59,14 @@ def test_gradients_of_the_loops_have_the_law_of_the_simulation(loops: ModuleType
         assert standard_errors_apart(ours, found) < 4.5
 
 
-def test_a_promise_is_of_a_whole_figure_and_says_when_it_was_missed(benchmarks: Path) -> None:
+def test_targets_are_of_whole_figures_and_mark_a_miss(benchmarks: Path) -> None:
     page = importlib.import_module("chains_page")
     ours = {"simulate": 10.0, "gradients_by_depth": 10.0}
     rows = [
         {"figure": figure, "case": case, "method": method, "milliseconds": milliseconds}
         for name, peer, figure, least in page.TARGETS
         for case in ("narrow", "wide")
-        # Twice the promise where it is wide, none where it is narrow, and the last figure a little less.
+        # Twice the target where it is wide, nothing where it is narrow, and the last figure a little less.
         for method, milliseconds in (
             (f"orthoscope {name}", ours[name]),
             (peer, (2 * least * 10.0 if case == "wide" else 0.0) - (figure == page.TARGETS[-1][2])),

@@ -1,4 +1,4 @@
-"""Gradients of many networks are those of autograd, one network after another, and grow as known."""
+"""Gradients of many networks are those of autograd for each network, and grow as theory predicts."""
 
 import math
 from collections.abc import Iterator
@@ -10,12 +10,8 @@ from torch import Tensor, nn
 
 from chains.slow_chain import Drawer, slow_chain
 from orthoscope import theory
-from orthoscope.chains import Chain, backward, gradients, gradients_by_depth, simulate, simulate_gradients
-from orthoscope.chains.chain import Draw
-from orthoscope.chains.memory import Memory
-from orthoscope.chains.sources import State, sources
-from orthoscope.chains.weights import drawn_weights
-from orthoscope.theory.activations import Pointwise
+from orthoscope.activations import Pointwise
+from orthoscope.chains import Chain, gradients, gradients_by_depth, simulate, simulate_gradients
 
 SEEDS = [0, 1, 2]
 
@@ -60,20 +56,22 @@ def test_log_norms_are_those_of_autograd(norm: str, norm_first: bool, activation
 
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform"])
 @pytest.mark.parametrize("samples", [3, 9])
-def test_gradients_of_every_law_are_those_of_autograd(init: str, samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_for_every_init_are_those_of_autograd(
+    init: str, samples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Tensor] = []
-    drawn = backward.drawn_weights
+    drawn = gradients.drawn_weights
 
     def remembered(*given: object) -> Iterator[Tensor]:
         for weight in drawn(*given):  # type: ignore[arg-type]
             seen.append(weight.clone())
             yield weight
 
-    monkeypatch.setattr(backward, "drawn_weights", remembered)
+    monkeypatch.setattr(gradients, "drawn_weights", remembered)
     start, depth = batch(samples, 6), 5
     found = simulate_gradients(start, Chain(7, init, "tanh", "batch"), depth, seeds=SEEDS, loss=quartic)
     weights, again = seen[:depth], seen[depth:]
-    assert len(again) == 1, "the first layer is a segment of its own, drawn for the way forth and for the way back"
+    assert len(again) == 1, "the first layer is a segment of its own, drawn for the forward and for the backward pass"
     assert torch.equal(again[0], weights[0])
     for place in range(len(SEEDS)):
         slow = slow_log_norms(start, [weight[place] for weight in weights], norm="batch", activation=torch.tanh)
@@ -124,9 +122,9 @@ def test_segments_do_not_change_the_gradients(monkeypatch: pytest.MonkeyPatch) -
     start, chain = batch(4, 130), Chain(130, "orthogonal", "tanh", "batch")
     whole = simulate_gradients(start, chain, 11, seeds=SEEDS)
     again: list[int] = []
-    drawn = backward.drawn_weights
-    monkeypatch.setattr(backward, "drawn_weights", lambda *given: again.append(given[3]) or drawn(*given))
-    monkeypatch.setattr(backward, "SEGMENT", 4 * 130 * (130 + 4 * 4))
+    drawn = gradients.drawn_weights
+    monkeypatch.setattr(gradients, "drawn_weights", lambda *given: again.append(given[3]) or drawn(*given))
+    monkeypatch.setattr(gradients, "SEGMENT", 4 * 130 * (130 + 4 * 4))
     parts = simulate_gradients(start, chain, 11, seeds=SEEDS)
     assert sorted(again) == [3, 4, 4, 4, 4], "the first two of three segments are run twice"
     torch.testing.assert_close(parts, whole, rtol=1e-9, atol=1e-9)
@@ -145,7 +143,7 @@ def test_gradients_do_not_overflow() -> None:
     assert found[0].tolist() == pytest.approx([expected, expected], rel=1e-10)
 
 
-def test_networks_of_several_depths_cost_one_pass_and_are_those_of_one_depth() -> None:
+def test_gradients_by_depth_match_simulations_of_each_depth() -> None:
     start, chain = batch(6, 20), Chain(20, activation="tanh", norm="batch")
     together = gradients_by_depth(start, chain, [3, 17, 9], seeds=SEEDS, layer=2)
     for place, depth in enumerate([3, 17, 9]):
@@ -200,50 +198,3 @@ def test_bad_input_is_refused() -> None:
         simulate_gradients(start, chain, 2, seeds=[0], classes=1)
     with pytest.raises(ValueError, match="the loss returned shape"):
         simulate_gradients(start, chain, 2, seeds=[0], loss=lambda hidden: hidden.sum())
-
-
-def entries_of_the_callers_own(layers: int, outputs: int, inputs: int, source: torch.Generator) -> Tensor:
-    return torch.rand(layers, outputs, inputs, generator=source)
-
-
-@pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform", entries_of_the_callers_own])
-@pytest.mark.parametrize("fan_in", [60, 100, 150])
-def test_weights_that_are_kept_are_not_overwritten_by_later_ones(init: str | Draw, fan_in: int) -> None:
-    """Blocks of random numbers are used again: layers of this width are a block each, or two."""
-    chain, own, memory = Chain(100, init), sources(SEEDS, torch.device("cpu")), Memory(torch.device("cpu"))
-    places = memory.stack("weights", 5, (len(SEEDS), 100, fan_in))
-    kept, copies = [], []
-    for weight in drawn_weights(chain, own, fan_in, 5, places, memory):
-        kept.append(weight)
-        copies.append(weight.clone())
-    assert all(torch.equal(*pair) for pair in zip(kept, copies, strict=True))
-    assert not torch.equal(kept[0], kept[-1])
-    assert [weight.data_ptr() for weight in kept] == [place.data_ptr() for place in places]
-
-
-@pytest.mark.parametrize("activation", ["identity", "tanh"])
-@pytest.mark.parametrize("units", [130, 150])
-def test_networks_do_not_depend_on_the_group_that_used_their_memory_before(
-    activation: str, units: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Groups of two networks and of one after another in one thread, each in segments of four layers and of three.
-
-    Layers of so many weights are drawn one by one, whatever the segments.
-    """
-    start, chain, seeds = batch(12, units), Chain(130, "orthogonal", activation, "batch"), range(5)
-    together = gradients_by_depth(start, chain, [3, 11], seeds=seeds)
-    segment = 4 * backward.kept_numbers(chain, 12)
-    monkeypatch.setattr(backward, "SEGMENT", segment)
-    monkeypatch.setattr(gradients, "SEGMENT", segment)
-    monkeypatch.setattr(gradients, "_KEPT", 2 * segment * torch.get_num_threads())
-    sizes: list[int] = []
-    kept = backward.Networks._kept
-
-    def counted(self: backward.Networks, segment: range, hidden: Tensor, states: list[State]) -> list[object]:
-        sizes.append(len(hidden))
-        return kept(self, segment, hidden, states)  # type: ignore[return-value]
-
-    monkeypatch.setattr(backward.Networks, "_kept", counted)
-    apart = gradients_by_depth(start, chain, [3, 11], seeds=seeds)
-    assert set(sizes) == {1, 2}
-    torch.testing.assert_close(apart, together, rtol=1e-9, atol=1e-9)

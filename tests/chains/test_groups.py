@@ -1,11 +1,11 @@
-"""Which networks go to which core decides how long they take, and nothing else."""
+"""Groups bound the memory of a simulation and change nothing else."""
 
-import threading
-
+import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.chains import Chain, gradients_by_depth, simulate
+from orthoscope.chains import Chain, gradients, gradients_by_depth, lyapunov, simulate, simulation
+from orthoscope.chains.simulation import groups
 from orthoscope.metrics import orthogonality_gap
 
 
@@ -13,44 +13,50 @@ def batch(samples: int, units: int) -> Tensor:
     return torch.randn(samples, units, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-class Witness:
-    """A metric, or a loss, that remembers who called it and on how many cores."""
-
-    def __init__(self) -> None:
-        self.threads: set[int] = set()
-        self.cores: set[int] = set()
-
-    def __call__(self, hidden: Tensor) -> Tensor:
-        self.threads.add(threading.get_ident())
-        self.cores.add(torch.get_num_threads())
-        return hidden.square().sum((1, 2))
+@pytest.mark.parametrize(("networks", "held", "most"), [(1, 10, 1), (10, 10, 10), (23, 10, 8), (7, 1000, 1)])
+def test_groups_cover_all_networks_within_the_budget(networks: int, held: int, most: int) -> None:
+    """A network that needs more than the budget is a group by itself."""
+    found = groups(networks, held, 100)
+    assert [place for group in found for place in range(networks)[group]] == list(range(networks))
+    assert max(group.stop - group.start for group in found) <= most
+    assert len(found) == -(-networks // max(1, 100 // held))
 
 
-def test_groups_on_several_threads_give_the_same_numbers() -> None:
+def test_simulated_networks_do_not_depend_on_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"seeds": range(40), "record": {"V": orthogonality_gap}, "layers": [0, 100]}
     chain = Chain(64, "orthogonal", norm="batch_uncentred")
+    sizes: list[int] = []
     one = simulate(batch(32, 64), chain, 100, **arguments)
-    try:
-        torch.set_num_threads(2)
-        two = simulate(batch(32, 64), chain, 100, **arguments)
-    finally:
-        torch.set_num_threads(1)
-    torch.testing.assert_close(one.values["V"], two.values["V"], rtol=1e-8, atol=0)
+    monkeypatch.setitem(simulation.GROUP_BYTES, "cpu", 1 << 20)
+    arguments["record"]["size"] = lambda hidden: sizes.append(len(hidden)) or hidden[:, 0, 0]
+    many = simulate(batch(32, 64), chain, 100, **arguments)
+    assert max(sizes) < 10
+    torch.testing.assert_close(one.values["V"], many.values["V"], rtol=1e-8, atol=0)
 
 
-def test_deep_narrow_networks_stay_on_one_core_and_wide_ones_take_all() -> None:
-    """Threads would wait for each other between any two of the many small operations of a narrow layer."""
-    deep, wide, back = Witness(), Witness(), Witness()
-    try:
-        torch.set_num_threads(2)
-        narrow = Chain(64, norm="batch_uncentred")
-        simulate(batch(4, 64), narrow, 1600, seeds=range(20), record={"who": deep}, layers=[1600])
-        haar = Chain(100, "orthogonal", norm="batch_uncentred")
-        simulate(batch(100, 100), haar, 5, seeds=range(20), record={"who": wide}, layers=[5])
-        gradients_by_depth(batch(4, 24), Chain(24), [400], seeds=range(20), loss=back)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(1)
-    assert deep.threads == back.threads == {threading.get_ident()}
-    assert threading.get_ident() not in wide.threads
-    assert deep.cores == wide.cores == back.cores == {1}
+def test_exponents_do_not_depend_on_the_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = lyapunov(Chain(12), 20, seeds=range(7))
+    monkeypatch.setitem(simulation.GROUP_BYTES, "cpu", 1 << 18)
+    torch.testing.assert_close(lyapunov(Chain(12), 20, seeds=range(7)), one, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("activation", ["identity", "tanh"])
+@pytest.mark.parametrize("units", [130, 150])
+def test_gradients_do_not_depend_on_groups_and_segments(
+    activation: str, units: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of two networks and of one, each in segments of four layers and of three.
+
+    Layers of so many weights are drawn one by one, whatever the segments.
+    """
+    start, chain, seeds = batch(12, units), Chain(130, "orthogonal", activation, "batch"), range(5)
+    together = gradients_by_depth(start, chain, [3, 11], seeds=seeds)
+    segment = 4 * gradients.kept_numbers(chain, 12)
+    monkeypatch.setattr(gradients, "SEGMENT", segment)
+    monkeypatch.setattr(gradients, "GROUP_BYTES", 2 * 8 * segment)
+    sizes: list[int] = []
+    drawn = gradients.drawn_weights
+    monkeypatch.setattr(gradients, "drawn_weights", lambda *given: sizes.append(len(given[1])) or drawn(*given))
+    apart = gradients_by_depth(start, chain, [3, 11], seeds=seeds)
+    assert set(sizes) == {1, 2}
+    torch.testing.assert_close(apart, together, rtol=1e-9, atol=1e-9)

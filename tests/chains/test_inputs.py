@@ -1,4 +1,4 @@
-"""What simulations and chains accept, and one sentence for what they do not."""
+"""Arguments of simulations and chains: what is accepted, and errors that name what was given."""
 
 import math
 import subprocess
@@ -66,48 +66,49 @@ for wrong in (
         print("accepted")
 """
 
-SENTENCES = """
-chain is 'relu': describe the layers by a Chain
-seeds is 5: give one seed for every network, such as range(10)
-seeds has 'a', which is not a whole number: give one seed
-seeds has 0.5, which is not a whole number: give one seed
-seeds is tensor(3): give one seed
-record is <built-in method mean of type object
-record is None: give functions by name, such as {'gap'
-record has 1 for 'a': give functions by name
-start is of type ndarray: give a tensor, torch.as_tensor(start, dtype=torch.float64)
-start is of type list: give a tensor
-depth is 2.5: give a whole number
-depth is 'x': give a whole number
-layers has 1.7, which is not a whole number: give layers to record, such as [0, 2]
-layers has '1', which is not a whole number
-layers is 2: give layers to record
-depths is 10: give the depths of the networks, such as [10, 100]
-depths has 2.5, which is not a whole number
-layer is 1.5: give a whole number
-depth is 2.5: give a whole number
-classes is 2.5: give a whole number
-chain is 'relu': describe the layers
-start is of type ndarray: give a tensor
-seeds is 3: give one seed for every network
-chain is 'relu': describe the layers
-depth is 1.5: give a whole number
-count is 1.5: give a whole number
-gain is '2': give a number other than 0, or a function of the layer
-gain is [1, 2]: give a number other than 0
-gain is None: give a number other than 0
+FOUND = """
+chain is 'relu'
+seeds is 5
+seeds has 'a'
+seeds has 0.5
+seeds is tensor(3)
+record is <built-in method mean
+record is None
+record has 1 for 'a'
+start is of type ndarray
+start is of type list
+depth is 2.5
+depth is 'x'
+layers has 1.7
+layers has '1'
+layers is 2
+depths is 10
+depths has 2.5
+layer is 1.5
+depth is 2.5
+classes is 2.5
+chain is 'relu'
+start is of type ndarray
+seeds is 3
+chain is 'relu'
+depth is 1.5
+count is 1.5
+gain is '2'
+gain is [1, 2]
+gain is None
 """
 
 
-def test_the_wrong_kind_of_thing_gets_a_sentence() -> None:
+def test_type_errors_name_the_argument_and_say_what_to_give() -> None:
     """In a process of its own, where types are not checked."""
     done = subprocess.run([sys.executable, "-c", MISTAKEN], capture_output=True, text=True, check=True)
-    for found, expected in zip(done.stdout.splitlines(), SENTENCES.strip().splitlines(), strict=True):
-        assert found.startswith(expected)
+    for message, found in zip(done.stdout.splitlines(), FOUND.strip().splitlines(), strict=True):
+        assert message.startswith(found)
+        assert ": give " in message or ": describe " in message
 
 
 @pytest.mark.parametrize("kind", [numpy.array, torch.tensor, tuple])
-def test_whole_numbers_may_be_those_of_numpy_and_torch(kind: type) -> None:
+def test_integers_of_numpy_and_torch_are_accepted(kind: type) -> None:
     start, chain, deep = batch(3, 4), Chain(4, norm="rms"), {"record": {"all": lambda hidden: hidden}}
     plain = simulate(start, chain, 5, seeds=[2, 9], layers=[5, 3], **deep)
     found = simulate(start, chain, 5, seeds=kind([2, 9]), layers=kind([5, 3]), **deep)
@@ -123,7 +124,7 @@ def test_whole_numbers_may_be_those_of_numpy_and_torch(kind: type) -> None:
 
 
 @pytest.mark.parametrize("name", ["activation", "init"])
-def test_a_class_is_not_taken_for_its_instance(name: str) -> None:
+def test_a_class_in_place_of_an_instance_is_refused(name: str) -> None:
     with pytest.raises(TypeError, match=rf"{name} is the class SiLU: give an instance of it, SiLU\(\)"):
         Chain(64, **{name: nn.SiLU})
 
@@ -183,7 +184,7 @@ def test_bad_input_is_refused_in_one_sentence(change: dict[str, object], message
         ({"width": 0}, "width is 0"),
         ({"init": "he"}, "unknown init 'he'"),
         ({"activation": "rellu"}, "unknown activation 'rellu'"),
-        ({"norm": "group"}, "unknown normalisation 'group'"),
+        ({"norm": "group"}, "unknown norm 'group'"),
         ({"gain": 0.0}, "gain is 0.0"),
     ],
 )
@@ -195,9 +196,9 @@ def test_a_bad_chain_is_refused_in_one_sentence(change: dict[str, object], messa
 @pytest.mark.parametrize(
     ("name", "value"), [("width", 64.0), ("init", None), ("init", 3), ("activation", 3), ("norm", None)]
 )
-def test_the_wrong_kind_of_thing_in_a_chain_is_refused_in_one_sentence(name: str, value: object) -> None:
+def test_wrong_types_in_a_chain_are_refused_in_one_sentence(name: str, value: object) -> None:
     chain = Chain(4)
-    # Past the types that are checked here only: None for the weights was taken for orthogonal ones.
+    # Set behind the type checks of the tests.
     object.__setattr__(chain, name, value)
     with pytest.raises(TypeError, match=f"{name} is {value!r}: give a"):
         chain.__post_init__()

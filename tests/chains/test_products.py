@@ -1,4 +1,4 @@
-"""Products of thousands of matrices: every singular value to the last digits, nothing underflows."""
+"""Products of thousands of matrices: all singular values are accurate, none underflows."""
 
 import math
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from chains.slow_chain import Drawer
 from orthoscope import theory
 from orthoscope.chains import Chain, Products, lyapunov, simulate, vanilla_products
-from orthoscope.chains.graded import graded_log_singular_values
+from orthoscope.chains.products import graded_log_singular_values
 from orthoscope.metrics import orthogonality_gap
 
 
@@ -78,7 +78,7 @@ def test_orthogonal_products_do_not_grow_and_a_gain_adds_its_logarithm() -> None
     torch.testing.assert_close(gained - plain, torch.full_like(plain, math.log(3)))
 
 
-def test_the_gap_nears_its_limit_at_the_rate_of_theory() -> None:
+def test_the_gap_approaches_its_limit_at_the_rate_of_theory() -> None:
     width, depth, networks = 8, 3000, 16
     products = vanilla_products(torch.eye(4, width), Chain(width), depth, seeds=range(networks), layers=[depth])
     rates = -products.log_gap_distance[:, 0] / depth
@@ -87,7 +87,7 @@ def test_the_gap_nears_its_limit_at_the_rate_of_theory() -> None:
     assert float(rates.mean()) * depth > 400, "far below the rounding of V itself"
 
 
-def test_the_distance_is_that_of_the_gap_where_both_can_be_seen() -> None:
+def test_log_gap_distance_matches_the_gap_where_both_are_representable() -> None:
     drawer, start = Drawer(), batch(3, 7)
     products = vanilla_products(start, Chain(7, drawer), 5, seeds=[1])
     hidden = start

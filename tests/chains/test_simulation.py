@@ -1,4 +1,4 @@
-"""A batched simulation is the book's loop, in law and, given the weights, to rounding."""
+"""A batched simulation agrees with a plain loop: in law, and to rounding if given its weights."""
 
 import itertools
 import math
@@ -23,14 +23,10 @@ def batch(samples: int, units: int, seed: int = 0) -> Tensor:
     return torch.randn(samples, units, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def everything(hidden: Tensor) -> Tensor:
-    return hidden.flatten(1)
-
-
 @pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("activation", ["identity", "tanh", "relu"])
-def test_given_weights_all_layers_are_those_of_the_loop(norm: str, norm_first: bool, activation: str) -> None:
+def test_simulation_with_given_weights_matches_a_plain_loop(norm: str, norm_first: bool, activation: str) -> None:
     drawer = Drawer()
     chain = Chain(8, drawer, activation, norm, norm_first, gain=1.3)
     start = batch(5, 6)
@@ -60,7 +56,7 @@ SHAPES = [(3, 7, 7), (5, 5, 5), (6, 4, 4), (3, 4, 8), (3, 8, 5), (6, 8, 5)]
 @pytest.mark.parametrize(("samples", "fan_in", "width"), SHAPES)
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal"])
 @pytest.mark.parametrize(("norm", "activation"), [("batch_uncentred", "identity"), ("layer", "relu"), ("none", "tanh")])
-def test_what_is_drawn_in_law_has_the_law_of_drawn_matrices(
+def test_products_in_law_have_the_law_of_fully_drawn_weights(
     samples: int, fan_in: int, width: int, init: str, norm: str, activation: str
 ) -> None:
     start, networks = batch(samples, fan_in), 600
@@ -103,7 +99,7 @@ KINDS = [
 @pytest.mark.parametrize(("samples", "fan_in", "width"), [(3, 7, 7), (6, 5, 4)])
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform"])
 @pytest.mark.parametrize(("norm", "norm_first", "activation"), KINDS)
-def test_every_kind_of_chain_has_the_law_of_the_loop(
+def test_every_kind_of_chain_has_the_law_of_a_plain_loop(
     samples: int, fan_in: int, width: int, init: str, norm: str, norm_first: bool, activation: str
 ) -> None:
     start, depth, networks = batch(samples, fan_in), 3, 400
@@ -133,7 +129,7 @@ def moments(hidden: Tensor) -> Tensor:
     return torch.stack([a, a.square(), a * b, a.square() * b.square(), a.pow(4)], dim=1)
 
 
-def test_the_comparison_of_laws_tells_orthogonal_from_gaussian_weights() -> None:
+def test_the_comparison_of_laws_rejects_gaussian_for_orthogonal_weights() -> None:
     start = batch(3, 7)
     gaps = [
         simulate(start, Chain(7, init, norm="batch_uncentred"), 3, seeds=range(1500), record={"V": orthogonality_gap})
@@ -175,23 +171,12 @@ def test_only_the_layers_asked_for_are_recorded_in_their_order() -> None:
         assert torch.equal(some.values[name], all_layers.values[name][:, [20, 3, 0]])
 
 
-def test_what_a_metric_returns_is_kept_although_its_memory_is_used_again() -> None:
+def test_recorded_representations_are_the_last_ones_of_shallower_networks() -> None:
     start, chain = batch(6, 6), Chain(6, "orthogonal", norm="batch_uncentred")
     whole = simulate(start, chain, 5, seeds=SEEDS, record={"hidden": lambda hidden: hidden})
     for depth in range(1, 5):
         last = simulate(start, chain, depth, seeds=SEEDS, record={}).last
         torch.testing.assert_close(whole.values["hidden"][:, depth], last, rtol=1e-13, atol=1e-13)
-
-
-def test_all_representations_share_the_memory_of_three() -> None:
-    seen: set[int] = set()
-
-    def where(hidden: Tensor) -> Tensor:
-        seen.add(hidden.data_ptr())
-        return hidden[:, 0, 0]
-
-    simulate(batch(2, 4), Chain(4, norm="batch_uncentred"), 300, seeds=SEEDS, record={"where": where})
-    assert len(seen) == 3, "the start, and two that take turns"
 
 
 RESIDENT = """
@@ -254,7 +239,7 @@ def test_nearly_dependent_samples_keep_their_small_directions() -> None:
     assert float(determinant.std()) < 1
 
 
-def test_the_gap_of_the_loop_is_the_metric() -> None:
+def test_the_gap_by_its_definition_is_the_metric() -> None:
     for samples, units in itertools.product((2, 5), (5, 9)):
         hidden = batch(samples, units)
         assert slow_gap(hidden) == pytest.approx(float(orthogonality_gap(hidden)), rel=1e-12)

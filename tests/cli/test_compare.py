@@ -10,7 +10,7 @@ import torch
 import orthoscope
 from orthoscope import cli, report
 from orthoscope.diagnosis.saved import saved_diagnosis
-from orthoscope.prescriptions.saved import compared_files
+from orthoscope.prescriptions.comparison import compared_files
 
 
 def diagnosed(activation: str, name: str = "net", width: int = 32) -> orthoscope.Diagnosis:

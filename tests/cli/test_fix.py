@@ -70,7 +70,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
         ((SICK, "--weights", "out.bin"), 2, "does not end in .safetensors"),
         ((SICK, "--output", "out", "--json", "-"), 2, "give it alone"),
         (("hidden.py::Hidden", "--batch", "hidden.py::batch"), 2, "weight layers run cannot be found"),
-        (("nothing(3)",), 2, "is no target"),
+        (("nothing(3)",), 2, "is not a target"),
     ],
 )
 def test_what_cannot_or_need_not_be_fixed_is_one_sentence_and_no_file(

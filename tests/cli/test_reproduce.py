@@ -16,9 +16,9 @@ import pytest
 
 from cli.process import orthoscope
 from orthoscope import report
-from orthoscope.cli.reproduce import reproduce
-from orthoscope.papers.catalog import catalog
-from orthoscope.papers.results import read_meta
+from orthoscope_papers.catalog import catalog
+from orthoscope_papers.cli import reproduce
+from orthoscope_papers.results import read_meta
 
 FAST = "daneshmand2021/figure_2a"
 SLOWER = "lu2024/low_rank_update"  # two runs, one a learning rate
@@ -79,7 +79,7 @@ def test_one_experiment_runs_to_its_end_and_is_not_run_again(
 def test_a_check_that_fails_makes_the_exit_code_1_and_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from orthoscope.papers.daneshmand2021 import figure_2a
+    from orthoscope_papers.daneshmand2021 import figure_2a
 
     monkeypatch.setattr(figure_2a, "check", lambda rows: {"it is so": len(rows) > 1, "it is not so": False})
     code, document = run(tmp_path, FAST, quick=True)
@@ -94,8 +94,8 @@ def test_a_check_that_fails_makes_the_exit_code_1_and_comes_first(
 def test_a_run_that_fails_is_named_and_takes_no_other_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from orthoscope.papers.daneshmand2021 import figure_2a
-    from orthoscope.papers.lu2024 import low_rank_update
+    from orthoscope_papers.daneshmand2021 import figure_2a
+    from orthoscope_papers.lu2024 import low_rank_update
 
     monkeypatch.setattr(figure_2a, "QUICK", replace(figure_2a.QUICK, depth=31, widths=(32, 128)))
     monkeypatch.setattr(low_rank_update, "QUICK", replace(low_rank_update.QUICK, width=-3))

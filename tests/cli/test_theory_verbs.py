@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 
 from cli.process import orthoscope
-from orthoscope import report, theory
+from orthoscope import report
+from orthoscope_papers.errata import all_errata
 
 TARGET = "mlp(activation=sigmoid, depth=1..12, width=64)"
 
@@ -54,7 +55,7 @@ def test_json_of_a_prediction_on_standard_output_is_alone() -> None:
     [
         (["predict", "mlp(activation=nope)"], "unknown activation 'nope'"),
         (["predict", "resnet(kind=1)"], "no prediction for resnet"),
-        (["predict", TARGET, "-n", "1"], "at least 2 samples"),
+        (["predict", TARGET, "-n", "1"], "at least 2"),
         (["predict", TARGET, "--overlap", "2"], "mean cosine"),
         (["predict", TARGET, "--html", "page.txt"], "does not end in .html"),
         (["predict"], "no network was named"),
@@ -74,7 +75,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments: list[str], words: 
 def test_errata_lists_what_is_printed_what_refutes_it_and_what_holds() -> None:
     shown = orthoscope("errata", "lu2024")
     assert shown.returncode == 0, shown.stderr
-    own = [erratum for erratum in theory.errata if "lu2024" in erratum.key]
+    own = [erratum for erratum in all_errata() if "lu2024" in erratum.key]
     for words in ("printed", "but", "corrected", "why"):
         assert shown.stdout.count(f"\n  {words} ") >= len(own)
     assert shown.stdout.count("fails") >= len(own)
@@ -83,5 +84,5 @@ def test_errata_lists_what_is_printed_what_refutes_it_and_what_holds() -> None:
 
 def test_errata_as_json_hold_every_record() -> None:
     rows = json.loads(orthoscope("errata", "--json").stdout)
-    assert [row["key"] for row in rows] == [erratum.key for erratum in theory.errata]
+    assert [row["key"] for row in rows] == [erratum.key for erratum in all_errata()]
     assert all("fails" in row["printed_at_case"] and "holds" in row["corrected_at_case"] for row in rows)

@@ -1,4 +1,4 @@
-"""CIFAR-10 sheets: row to image, and nothing that is not a sheet gets through."""
+"""CIFAR-10 sheets: rows become images, and files that are not sheets are refused."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from orthoscope.data.cifar10 import read_labels, read_sheet
+from orthoscope.data.loading import read_labels, read_sheet
 
 SAMPLES, HEIGHT, WIDTH = 5, 3, 4
 
@@ -64,7 +64,7 @@ def test_labels_are_the_numbers_of_a_json_list(tmp_path):
 
 
 @pytest.mark.parametrize("labels", [[3, 0], [3, 0, 10], [3, 0, -1], [3, 0, 1.0], [3, 0, True], {"3": 0}, 3, None])
-def test_anything_but_that_many_class_numbers_is_refused(tmp_path, labels):
+def test_labels_of_wrong_number_or_value_are_refused(tmp_path, labels):
     path = tmp_path / "labels.json"
     path.write_text(json.dumps(labels))
     with pytest.raises(ValueError, match=r"labels\.json is not a list of 3 labels from 0 to 9"):

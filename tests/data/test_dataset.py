@@ -1,4 +1,4 @@
-"""Digits are always there; a dataset hands out batches without turning into floats as a whole."""
+"""Embedded digits, and batches that do not convert the whole dataset to floats."""
 
 import numpy as np
 import pytest
@@ -66,11 +66,11 @@ def test_images_without_labels_are_refused(digits):
         Dataset("broken", "train", digits.pixels, digits.labels[:5], scale=16)
 
 
-def test_an_unknown_name_is_answered_with_the_names_there_are():
+def test_an_unknown_name_is_refused_with_a_list_of_names():
     with pytest.raises(ValueError, match="no dataset 'imagenet': choose one of digits, mnist, fashion-mnist, cif"):
         load("imagenet")
 
 
-def test_an_unknown_split_is_answered_with_the_splits_there_are():
+def test_an_unknown_split_is_refused_with_a_list_of_splits():
     with pytest.raises(ValueError, match="digits has no split 'validation': choose one of train, test"):
         load("digits", "validation")

@@ -1,4 +1,4 @@
-"""Fetching: all or nothing, only what was pinned, and every failure in one sentence."""
+"""Fetching is atomic, stores only pinned contents, and reports failures in one sentence."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from orthoscope.data import commands, get, load
+from orthoscope.data import get, load, registries
 from orthoscope.data.fetch import FetchError
 
 
@@ -61,7 +61,7 @@ def test_contents_that_differ_from_the_checksum_are_refused_and_nothing_is_left(
     assert bench.left_behind() == []
 
 
-def test_members_that_were_not_asked_for_are_never_written_wherever_they_point(bench, tmp_path):
+def test_other_members_of_an_archive_are_never_written(bench, tmp_path):
     hostile = {"../escaped": b"x", "package/../../escaped": b"x", str(tmp_path / "escaped"): b"x"}
     members = {f"package/{name}": value for name, value in bench.contents.items()}
     bench.serve({**hostile, "package/index.js": b"x", **members})
@@ -70,7 +70,7 @@ def test_members_that_were_not_asked_for_are_never_written_wherever_they_point(b
     assert not list(tmp_path.rglob("escaped"))
 
 
-def test_a_link_in_the_place_of_a_file_is_not_followed(bench, tmp_path):
+def test_links_in_an_archive_are_not_followed(bench, tmp_path):
     secret = tmp_path / "secret"
     secret.write_bytes(bench.contents["labels"])
     images = {"package/images": bench.contents["images"]}
@@ -98,7 +98,7 @@ def test_an_interrupted_fetch_leaves_nothing_and_can_be_repeated(bench, monkeypa
     assert len(load("tiny", directory=get("tiny").parent)) == 6
 
 
-def test_what_a_killed_process_left_is_cleared_away(bench):
+def test_temporary_folders_of_killed_processes_are_removed(bench):
     leftover = bench.data / ".tiny-unfinished-abc" / "download"
     leftover.mkdir(parents=True)
     (leftover / "half").write_bytes(b"half")
@@ -106,7 +106,7 @@ def test_what_a_killed_process_left_is_cleared_away(bench):
     assert bench.left_behind() == ["tiny", "tiny/images", "tiny/labels"]
 
 
-def test_two_at_once_both_succeed_and_download_once(bench):
+def test_two_concurrent_fetches_download_once(bench):
     bench.install("npm", f'sleep 0.3; cp "{bench.archive}" tiny.tgz')
     told: list[str] = []
     with ThreadPoolExecutor(2) as pool:
@@ -116,7 +116,7 @@ def test_two_at_once_both_succeed_and_download_once(bench):
     assert "waiting for another process that is fetching" in told
 
 
-def test_progress_grows_to_the_whole_of_every_phase(bench):
+def test_progress_grows_to_the_total_of_every_phase(bench):
     bench.install("npm", f'cp "{bench.archive}" tiny.tgz; sleep 0.5')
     told: list[tuple[int, int, str]] = []
     get("tiny", progress=lambda *report: told.append(report))
@@ -128,7 +128,7 @@ def test_progress_grows_to_the_whole_of_every_phase(bench):
     assert unpacked[-1] == (sum(map(len, bench.contents.values())),) * 2
 
 
-def test_without_npm_the_error_says_what_is_needed_why_and_every_remedy(bench, monkeypatch, tmp_path):
+def test_without_npm_the_error_names_every_remedy(bench, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "empty" / "python"))
     message = refusal()
@@ -138,14 +138,14 @@ def test_without_npm_the_error_says_what_is_needed_why_and_every_remedy(bench, m
     assert f"copy images, labels into {bench.data / 'tiny'} yourself" in message
 
 
-def test_an_npm_beside_python_is_found_though_it_is_not_on_the_path(bench, monkeypatch, tmp_path):
+def test_npm_is_found_beside_python(bench, monkeypatch, tmp_path):
     bench.install("npm", f'/bin/cp "{bench.archive}" tiny.tgz')
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setattr(sys, "executable", str(bench.programs / "python"))
     assert len(load("tiny", directory=get("tiny").parent)) == 6
 
 
-def test_an_npm_that_fails_is_quoted_in_its_telling_line(bench):
+def test_the_first_error_line_of_npm_is_quoted(bench):
     bench.install(
         "npm",
         'echo "npm warn unknown option" >&2; echo "npm error code EAI_AGAIN" >&2; '
@@ -157,15 +157,15 @@ def test_an_npm_that_fails_is_quoted_in_its_telling_line(bench):
     assert bench.left_behind() == []
 
 
-def test_an_npm_that_says_nothing_or_delivers_nothing_is_an_error_too(bench):
+def test_npm_without_output_or_without_files_is_an_error(bench):
     bench.install("npm", "exit 3")
     assert "it printed nothing" in refusal()
     bench.install("npm", "exit 0")
     assert "npm reported success but left 0 files" in refusal()
 
 
-def test_an_npm_that_never_ends_is_stopped_with_its_children(bench, monkeypatch, tmp_path):
-    monkeypatch.setattr(commands, "TIME_LIMIT_SECONDS", 0.3)
+def test_npm_is_killed_with_its_children_at_the_time_limit(bench, monkeypatch, tmp_path):
+    monkeypatch.setattr(registries, "TIME_LIMIT_SECONDS", 0.3)
     bench.install("npm", f'sleep 60 & echo "$!" > "{tmp_path / "child"}"; wait')
     assert "it was stopped after 0.3 seconds" in refusal()
     assert bench.left_behind() == []
@@ -181,7 +181,7 @@ def is_running(process_id: int) -> bool:
         return False
 
 
-def test_a_folder_that_cannot_be_made_is_reported_with_the_setting_that_moves_it(bench):
+def test_a_folder_that_cannot_be_created_is_reported_with_the_setting_to_change(bench):
     bench.data.write_text("a file, not a folder")
     assert "set ORTHOSCOPE_DATA" in refusal()
 
@@ -213,7 +213,7 @@ def test_root_updates_empty_package_lists_once(debian, monkeypatch, tmp_path):
     ]
 
 
-def test_anyone_else_is_told_to_update_the_package_lists(debian, monkeypatch):
+def test_other_users_are_told_to_update_the_package_lists(debian, monkeypatch):
     debian.install("apt-get", NO_LISTS)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     message = refusal()

@@ -1,4 +1,4 @@
-"""Where data is looked for, and what is said when it is not there."""
+"""Folders that are searched for data, and errors for missing data."""
 
 import dataclasses
 import gzip
@@ -25,7 +25,7 @@ def test_the_data_directory_is_the_chosen_one_then_the_cache_then_the_home(monke
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10"])
-def test_missing_data_is_one_sentence_with_what_where_and_the_command(monkeypatch, tmp_path, name):
+def test_missing_data_names_files_folder_and_command(monkeypatch, tmp_path, name):
     monkeypatch.setitem(CATALOG, name, dataclasses.replace(CATALOG[name], system_folder=None))
     with pytest.raises(FileNotFoundError) as error:
         load(name, "test", directory=tmp_path)
@@ -57,7 +57,7 @@ def test_a_system_folder_is_found_without_fetching_unless_a_directory_is_given(b
         load("tiny", directory=tmp_path / "given")
 
 
-def test_the_list_says_what_is_here_and_how_the_rest_is_fetched(bench):
+def test_the_list_has_presence_and_source_of_every_dataset(bench):
     before = {listing.name: listing for listing in available()}
     assert before["digits"].present
     assert before["digits"].source == "embedded"

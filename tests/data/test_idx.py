@@ -1,4 +1,4 @@
-"""IDX files: what is written is read, and whatever is not exactly an IDX file is refused by name."""
+"""IDX files: values are read back, and files that are not exactly IDX are refused by name."""
 
 import gzip
 import struct
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from orthoscope.data.idx import read_idx
+from orthoscope.data.loading import read_idx
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
 
@@ -27,7 +27,7 @@ anything = st.sampled_from(sorted(CODES)).flatmap(
 
 
 @given(array=anything, compressed=st.booleans())
-def test_every_value_type_and_shape_survives_plain_and_compressed(tmp_path_factory, array, compressed):
+def test_all_types_and_shapes_are_read_plain_and_compressed(tmp_path_factory, array, compressed):
     path = tmp_path_factory.mktemp("idx") / ("array.gz" if compressed else "array")
     path.write_bytes(gzip.compress(idx_bytes(array)) if compressed else idx_bytes(array))
     read = read_idx(path).numpy()
@@ -65,7 +65,7 @@ def test_a_wrong_magic_number_is_refused(tmp_path, contents, start):
     refused(tmp_path / "other", start + (contents[4:] if len(start) == 4 else b""), "not an IDX file")
 
 
-def test_a_header_that_announces_more_than_any_memory_is_refused_at_once(tmp_path):
+def test_a_header_with_a_huge_size_is_refused_without_allocating(tmp_path):
     refused(tmp_path / "liar", bytes([0, 0, 0x0E, 3]) + b"\xff" * 12 + b"few", "holds only 3")
 
 

@@ -1,14 +1,14 @@
-"""The manual as text to learn from: its splits, its characters, and that it is language."""
+"""Python's manual as training text: its splits, its characters, and its entropy."""
 
 import math
 
 import pytest
 import torch
 
-from orthoscope.data.python_manual import SPLITS, VOCABULARY, python_manual
+from orthoscope.data.dataset import SPLITS, VOCABULARY, python_manual
 
 
-def test_the_splits_are_the_whole_text_in_order_and_share_nothing() -> None:
+def test_the_splits_partition_the_text_in_order() -> None:
     parts = {split: python_manual(split) for split in SPLITS}
     total = sum(len(part) for part in parts.values())
     assert total > 300_000
@@ -19,7 +19,7 @@ def test_the_splits_are_the_whole_text_in_order_and_share_nothing() -> None:
     assert "yield" in text[-20_000:]
 
 
-def test_characters_are_numbers_of_ascii_and_carry_less_than_uniform_ones_would() -> None:
+def test_characters_are_ascii_with_less_than_uniform_entropy() -> None:
     characters = python_manual("train")
     assert characters.dtype == torch.int64
     assert 0 <= int(characters.min()) <= int(characters.max()) < VOCABULARY
@@ -28,6 +28,6 @@ def test_characters_are_numbers_of_ascii_and_carry_less_than_uniform_ones_would(
     assert 2.5 < entropy < 3.6 < math.log(VOCABULARY)
 
 
-def test_an_unknown_split_is_refused_with_the_ones_there_are() -> None:
+def test_an_unknown_split_is_refused_with_a_list_of_splits() -> None:
     with pytest.raises(ValueError, match=r"has the splits train, validation, test, got 'valid': choose one"):
         python_manual("valid")

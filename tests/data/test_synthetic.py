@@ -1,4 +1,4 @@
-"""Synthetic samples have the statistics they promise; every test could reject the obvious alternative."""
+"""Synthetic samples have their documented statistics; every test rejects the obvious alternative."""
 
 import math
 
@@ -33,7 +33,7 @@ def test_the_mean_cosine_of_gaussians_is_the_overlap(overlap):
 
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 @pytest.mark.parametrize("units", [100, 1600])
-def test_the_realised_cosine_fluctuates_as_one_over_root_units(overlap, units):
+def test_the_realized_cosine_fluctuates_as_one_over_root_units(overlap, units):
     spread = pair_cosines(overlap, units, pairs=1000).std().item()
     # The standard deviation of a standard deviation from 1000 draws is 1/sqrt(2000) = 2.2 %.
     assert spread == pytest.approx((1 - overlap**2) / math.sqrt(units), rel=0.1)
@@ -80,7 +80,7 @@ def test_the_mean_square_of_a_set_of_images_is_one():
         assert fields.square().mean().item() == pytest.approx(1, rel=1e-5)
 
 
-def test_global_average_pooling_keeps_images_apart_but_washes_white_noise_out():
+def test_global_average_pooling_separates_images_but_not_white_noise():
     def pooled_variance(fields: Tensor) -> Tensor:
         return fields.mean((-2, -1)).square().flatten()
 

@@ -4,9 +4,8 @@ import torch
 from torch import nn
 
 import orthoscope
-from orthoscope.diagnosis.anatomy import anatomy, signs_of_training
-from orthoscope.layers import BlendedActivation, CentredActivation, ShapedActivation
-from orthoscope.layers.activation_modules import activation_modules
+from orthoscope.activations import BlendedActivation, CenteredActivation, ShapedActivation, activation_modules
+from orthoscope.diagnosis.inspection import anatomy, signs_of_training
 from orthoscope.models import MLP
 
 
@@ -69,11 +68,11 @@ def test_a_diagnosis_carries_the_anatomy_of_its_network() -> None:
 
 def test_a_centred_activation_passes_through_0_with_slope_1() -> None:
     points = torch.linspace(-3, 3, 13, dtype=torch.float64)
-    centred = CentredActivation(nn.Sigmoid())
+    centred = CenteredActivation(nn.Sigmoid())
     assert torch.allclose(centred(points), 2 * torch.tanh(points / 2))
     near = torch.tensor([1e-6], dtype=torch.float64)
     for inner in (nn.GELU(), nn.Softplus(), nn.SiLU(), nn.Mish()):
-        moved = CentredActivation(inner)
+        moved = CenteredActivation(inner)
         assert float(moved(torch.zeros(1, dtype=torch.float64))) == 0
         assert abs(float(moved(near)) / 1e-6 - 1) < 1e-5
 

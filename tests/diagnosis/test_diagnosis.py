@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import orthoscope
 from orthoscope import State, Symptom, Verdict, diagnose, report
 from orthoscope.diagnosis import RULES, Diagnosis
-from orthoscope.diagnosis.evidence import lasting_start, lasting_value
+from orthoscope.diagnosis.checks import lasting_start, lasting_value
 from orthoscope.models import MLP
 
 

@@ -162,7 +162,7 @@ def test_the_limit_names_the_theorem() -> None:
         ("mlp(depth=9..3)", "depth is '9..3'"),
         ("mlp(depth=deep)", "depth is 'deep'"),
         ("mlp(activation=reluu)", "unknown activation 'reluu'"),
-        ("mlp(norm=bach)", "unknown normalisation 'bach'"),
+        ("mlp(norm=bach)", "unknown normalization 'bach'"),
         ("mlp(init=hee)", "unknown weight scheme 'hee'"),
         ("mlp(norm=batch, order=activation-norm)", "after the activation"),
         ("mlp(width=0)", "width is 0"),

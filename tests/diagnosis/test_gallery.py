@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from orthoscope.diagnosis.gallery import GALLERY
-from orthoscope.diagnosis.specimens import Specimen, symptoms_named
+from orthoscope.cli._diagnose_targets import GALLERY, symptoms_named
+from orthoscope.diagnosis.targets import NamedNetwork
 from orthoscope.findings import Symptom
 from orthoscope.models import TargetError
 
-BY_TITLE = {specimen.title: specimen for specimen in GALLERY}
+BY_TITLE = {network.title: network for network in GALLERY}
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -40,7 +40,7 @@ def test_orthogonal_tanh_with_gain_is_healthy(title: str) -> None:
     assert BY_TITLE[title].diagnose().verdict == "HEALTHY"
 
 
-def test_no_two_specimens_share_a_title_and_every_symptom_of_a_network_is_shown() -> None:
+def test_no_two_networks_share_a_title_and_every_symptom_of_a_network_is_shown() -> None:
     assert len(BY_TITLE) == len(GALLERY)
     quick = ["sigmoid 20, Xavier weights", "batch norm 50, ReLU"]
     seen = {symptom for title in quick for symptom in BY_TITLE[title].diagnose().symptoms}
@@ -48,14 +48,14 @@ def test_no_two_specimens_share_a_title_and_every_symptom_of_a_network_is_shown(
 
 
 def test_the_same_seed_gives_the_same_diagnosis() -> None:
-    specimen = Specimen("mlp(depth=5)", samples=10)
-    assert specimen.diagnose(3).slope == specimen.diagnose(3).slope
-    assert specimen.diagnose(3).slope != specimen.diagnose(4).slope
+    network = NamedNetwork("mlp(depth=5)", samples=10)
+    assert network.diagnose(3).slope == network.diagnose(3).slope
+    assert network.diagnose(3).slope != network.diagnose(4).slope
 
 
 def test_a_network_that_fails_is_one_sentence() -> None:
     with pytest.raises(TargetError, match=r"fails on its batch with ValueError: this MLP takes samples of 7 features"):
-        Specimen("mlp(depth=2, in_features=7)", batch="references.broken:batch").diagnose()
+        NamedNetwork("mlp(depth=2, in_features=7)", batch="references.broken:batch").diagnose()
 
 
 def test_symptoms_are_read_by_name() -> None:

@@ -2,13 +2,13 @@ import jsonschema
 import pytest
 
 from orthoscope import report
-from orthoscope.diagnosis.seeds import with_seeds
-from orthoscope.diagnosis.specimens import Specimen
+from orthoscope.cli._diagnose_targets import with_seeds
+from orthoscope.diagnosis.targets import NamedNetwork
 from report.handmade import document, layer
 
 
 def test_a_range_holds_every_seed_and_touches_two():
-    drawn = [Specimen("mlp(depth=4, width=16)", samples=8).diagnose(seed).document() for seed in (3, 4, 5)]
+    drawn = [NamedNetwork("mlp(depth=4, width=16)", samples=8).diagnose(seed).document() for seed in (3, 4, 5)]
     merged = with_seeds(drawn, (3, 4, 5))
     jsonschema.Draft202012Validator(report.schema()).validate(merged)
     assert merged["layers"] == drawn[0]["layers"]

@@ -1,7 +1,7 @@
-"""Three launches that serve all tests, and all workers of pytest.
+"""Three launches shared by all tests and all workers of pytest.
 
-The modules of this folder go by their own names, in tests as in workers. Not as `distributed.launch`: that name belongs
-to a package of Dask, which would win where it is installed.
+The modules of this folder are imported by their own names, not as `distributed.launch`: `distributed` is a package of
+Dask.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from launch import Results, launch, loaded
 
 @pytest.fixture(scope="session")
 def launched(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Callable[..., Path]:
-    """The folder that a worker filled, launched once even if several processes of pytest ask for it."""
+    """The results folder of a worker, launched once for all processes of pytest."""
     root = tmp_path_factory.getbasetemp().parent / f"distributed-{testrun_uid}"
     root.mkdir(exist_ok=True)
 
@@ -26,7 +26,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Call
         with (root / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (root / name).exists():
-                # Left behind also by a launch that fails: the others shall not try again, but miss its files.
+                # Kept if the launch fails, so that other tests fail on missing files instead of launching again.
                 (root / name).mkdir()
                 launch(worker, ranks, str(root / name), *arguments, timeout=300, restarts=restarts)
         return root / name

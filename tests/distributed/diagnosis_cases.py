@@ -160,9 +160,14 @@ def differences(found: Diagnosis, wanted: Diagnosis, tolerance: float) -> list[s
 
 def _plain(diagnosis: Diagnosis) -> Any:
     findings = [(f.check, f.state, f.severity, f.layer, f.measured) for f in diagnosis.findings]
+    recording = diagnosis.recording
+    # Why a module has no row is told with its shape, which processes do not share; factors are unique up to signs.
+    shared = {
+        "unobserved": sorted(recording.unobserved),
+        "factors": [(factor @ factor.mT / factor.square().sum()).tolist() for factor in recording.factors],
+    }
     return {
-        # Why a module has no row is told with its shape, which ranks do not share.
-        "recording": dataclasses.asdict(diagnosis.recording) | {"unobserved": sorted(diagnosis.recording.unobserved)},
+        "recording": dataclasses.asdict(recording) | shared,
         "findings": {f[0]: (*f[1:4], f[4].value if f[4] else None) for f in findings},
         "name": diagnosis.name,
         "verdict": diagnosis.verdict,

@@ -1,4 +1,4 @@
-"""`orthogonalized` for every layout there is, beside the same on full tensors."""
+"""`orthogonalized` for every placement, compared with the same on full tensors."""
 
 import torch
 import torch.distributed as dist
@@ -7,9 +7,9 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import Placement, Replicate, Shard, distribute_tensor
 from training import full
 
-from orthoscope.optim.matrix_stacks import orthogonalized_updates
-from orthoscope.optim.matrix_views import MatrixView
-from orthoscope.optim.sharding.exchange import orthogonalized
+from orthoscope.optim.muon.batching import orthogonalized_updates
+from orthoscope.optim.muon.distributed.exchange import orthogonalized
+from orthoscope.optim.muon.views import MatrixView
 
 # More ranks than matrices in "few"; sizes below the number of ranks, one that is empty on purpose, several types.
 CASES: dict[str, list[tuple[tuple[int, ...], MatrixView]]] = {
@@ -50,7 +50,7 @@ def layouts() -> dict[str, tuple[DeviceMesh, list[Placement]]]:
 
 
 def exchange_errors() -> dict[str, float]:
-    """The largest difference to the full computation by case; infinite if layout or type changed."""
+    """The largest difference to the full computation by case; infinite if placement or type changed."""
     errors = {}
     for case, entries in CASES.items():
         views = [view for _, view in entries] * len(DTYPES)
@@ -69,7 +69,7 @@ def _drawn(entries: list[tuple[tuple[int, ...], MatrixView]], dtype: torch.dtype
 
 
 def _error(results: list[Tensor], expected: list[Tensor], given: list[Tensor]) -> float:
-    """In units of the type's rounding."""
+    """In units of the type's eps."""
     worst = 0.0
     for result, other, update in zip(results, expected, given, strict=True):
         same = result.dtype == update.dtype and result.shape == update.shape

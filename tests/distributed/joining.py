@@ -1,4 +1,4 @@
-"""The beginning of a rank."""
+"""How a rank joins its process group."""
 
 import os
 from datetime import timedelta
@@ -33,5 +33,5 @@ def _init_with_one_thread(group: ProcessGroupGloo, store: Store, rank: int, size
 
 
 def threads_of_groups() -> list[int]:
-    """How many threads each group of this process has."""
+    """The number of threads of each process group."""
     return [group._get_backend(torch.device("cpu")).options._threads for group in distributed_c10d._world.pg_map]

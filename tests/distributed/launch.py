@@ -54,5 +54,5 @@ def launch(worker: str, ranks: int, *arguments: str, timeout: float = 120.0, res
 
 
 def loaded(folder: Path, ranks: int) -> Results:
-    """What the ranks of a worker left in its folder."""
+    """The results that the ranks of a worker saved in its folder."""
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(ranks)]

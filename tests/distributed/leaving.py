@@ -1,4 +1,4 @@
-"""The end of a rank."""
+"""How a rank exits."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """One rank of a training that survives the death of another: `restart_worker.py FOLDER`, run by torchrun with restarts.
 
-The last rank kills itself in the first attempt; the next one goes on from the last checkpoint.
+The last rank kills itself in the first attempt; the next attempt continues from the last checkpoint.
 """
 
 import faulthandler

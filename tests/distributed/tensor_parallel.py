@@ -1,4 +1,4 @@
-"""A network whose layers are split by columns and rows and then sharded: layouts that only a gather understands."""
+"""A network whose layers are split by columns and rows and then sharded: placements that need a gather."""
 
 import torch
 import torch.distributed as dist
@@ -8,11 +8,11 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from training import parameters_of
 
-from orthoscope.optim.muon import Muon
+from orthoscope.optim.muon.optimizer import Muon
 
 
 def tensor_parallel_training() -> dict[str, Tensor]:
-    """Parameters after five steps; on four ranks two by two, else in one process."""
+    """Parameters after five steps, on four ranks as a 2 x 2 mesh or in one process."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 10), nn.Tanh(), nn.Linear(10, 8), nn.Tanh()).double()
     if dist.is_initialized():

@@ -1,4 +1,4 @@
-"""What may go wrong on one of many ranks: it dies, has no gradient where others have one, or its threads meet.
+"""Failures of one of many ranks: a killed process, a missing gradient, racing threads.
 
 First of this folder, so that two workers of pytest launch what takes longest side by side.
 """
@@ -12,7 +12,9 @@ from launch import Results, loaded
 from restart_worker import DEATH, EVERY
 
 
-def test_a_rank_that_is_killed_and_restarted_changes_no_bit(launched: Callable[..., Path], two: Results) -> None:
+def test_training_after_a_killed_rank_and_a_restart_is_bit_identical(
+    launched: Callable[..., Path], two: Results
+) -> None:
     results = loaded(launched("restart", "restart_worker.py", 2, restarts=1), 2)
     for result in results:
         assert (result["attempt"], result["start"]) == (1, DEATH // EVERY * EVERY)
@@ -20,7 +22,7 @@ def test_a_rank_that_is_killed_and_restarted_changes_no_bit(launched: Callable[.
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_a_gradient_that_some_ranks_lack_is_an_error_on_all_of_them(ranks: int, request: pytest.FixtureRequest) -> None:
+def test_a_gradient_missing_on_some_ranks_raises_on_all(ranks: int, request: pytest.FixtureRequest) -> None:
     results: Results = request.getfixturevalue({2: "two", 4: "four"}[ranks])
     counts = ", ".join(["7"] * (ranks - 1))
     for result in results:
@@ -30,10 +32,10 @@ def test_a_gradient_that_some_ranks_lack_is_an_error_on_all_of_them(ranks: int, 
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("case", ["another of that shape", "another, sharded"])
-def test_ranks_that_lack_gradients_of_different_layers_of_one_shape_all_say_so(
+def test_gradients_missing_for_different_layers_of_one_shape_raise_on_all_ranks(
     ranks: int, case: str, request: pytest.FixtureRequest
 ) -> None:
-    """Every rank has one matrix of four by four: shapes alone would let the last one's move another layer."""
+    """Every rank has one matrix of four by four: by shapes alone, the last rank's would move another layer."""
     results: Results = request.getfixturevalue({2: "two", 4: "four"}[ranks])
     ones = ", ".join(["1"] * ranks)
     for result in results:
@@ -43,8 +45,8 @@ def test_ranks_that_lack_gradients_of_different_layers_of_one_shape_all_say_so(
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_no_group_of_a_rank_has_threads_that_could_race(ranks: int, request: pytest.FixtureRequest) -> None:
-    """Also none that a mesh made: two threads of one group free the same memory, as `joining.join` says."""
+def test_every_process_group_has_a_single_thread(ranks: int, request: pytest.FixtureRequest) -> None:
+    """Also those of a mesh; with two threads a group may free the same memory twice (see `joining.join`)."""
     results: Results = request.getfixturevalue({2: "two", 4: "four"}[ranks])
     for result in results:
         assert set(result["threads"]) == {1}

@@ -1,4 +1,4 @@
-"""One Muon on one process, under DDP, FSDP2 and HSDP: the same numbers, on any number of ranks.
+"""Muon on one process, under DDP, FSDP2 and HSDP gives the same numbers on any number of ranks.
 
 The ranks are real processes on gloo (conftest.py).
 """
@@ -16,9 +16,9 @@ from tensor_parallel import tensor_parallel_training
 from torch import Tensor, nn
 from training import HALF, momenta_of, network, optimizer_of, parameters_of, prepared, train
 
-from orthoscope.init import SCHEMES, initialise_, lsuv_
-from orthoscope.optim.matrix_views import MatrixView
-from orthoscope.optim.plan import muon_plan
+from orthoscope.init import SCHEMES, initialize_, lsuv_
+from orthoscope.optim.muon.cost import muon_cost
+from orthoscope.optim.muon.views import MatrixView
 
 TOLERANCE = 1e-12  # measured: 6e-15
 
@@ -59,7 +59,7 @@ def test_ranks_stay_equal_to_the_last_bit(ranks: int, layout: str, request: pyte
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_every_layout_gives_what_the_full_tensors_give(ranks: int, request: pytest.FixtureRequest) -> None:
+def test_every_placement_gives_the_result_of_full_tensors(ranks: int, request: pytest.FixtureRequest) -> None:
     results: Results = request.getfixturevalue({2: "two", 4: "four"}[ranks])
     errors = results[0]["exchange"]
     assert len(errors) == {2: 10, 4: 20}[ranks]
@@ -67,7 +67,7 @@ def test_every_layout_gives_what_the_full_tensors_give(ranks: int, request: pyte
     assert {case: error for case, error in errors.items() if not error < 1e3} == {}
 
 
-def test_layers_split_by_columns_and_rows_and_sharded_move_as_in_one_process(four: Results) -> None:
+def test_tensor_parallel_layers_move_as_in_one_process(four: Results) -> None:
     expected = tensor_parallel_training()
     assert all(distance(result["tensor parallel"], expected) < TOLERANCE for result in four)
 
@@ -78,18 +78,18 @@ def muon_shapes() -> tuple[list[tuple[int, ...]], list[MatrixView]]:
 
 
 @pytest.mark.parametrize(("ranks", "layout"), LAYOUTS)
-def test_bytes_on_the_wire_are_those_of_the_plan(ranks: int, layout: str, request: pytest.FixtureRequest) -> None:
+def test_bytes_sent_are_those_of_the_predicted_cost(ranks: int, layout: str, request: pytest.FixtureRequest) -> None:
     results: Results = request.getfixturevalue({2: "two", 4: "four"}[ranks])
     shapes, views = muon_shapes()
     shards = 2 if layout == "hsdp" else None
-    plan = muon_plan(shapes, views, layout=layout, ranks=ranks, shards=shards, dtype=torch.float64)
+    cost = muon_cost(shapes, views, layout=layout, ranks=ranks, shards=shards, dtype=torch.float64)
     for rank, result in enumerate(results):
-        planned: dict[str, int] = {}
-        for call, sent in plan.sent.items():
+        expected: dict[str, int] = {}
+        for call, sent in cost.sent.items():
             kind = call.split()[0]
-            planned[kind] = planned.get(kind, 0) + sent[rank]
-        assert result[layout]["sent"] == planned
-        assert sum(result[layout]["sent"].values()) == plan.total_sent[rank]
+            expected[kind] = expected.get(kind, 0) + sent[rank]
+        assert result[layout]["sent"] == expected
+        assert sum(result[layout]["sent"].values()) == cost.total_sent[rank]
 
 
 def test_a_step_is_one_all_gather_under_ddp_and_two_all_to_all_under_fsdp(two: Results) -> None:
@@ -152,7 +152,7 @@ def test_a_checkpoint_of_two_ranks_resumes_sharded_on_one(two_folder: Path, two:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_sharded_weights_start_with_the_numbers_of_one_process(scheme: str, two: Results) -> None:
     model = nn.Sequential(nn.Linear(10, 7), nn.Conv2d(6, 9, 3, groups=3), nn.ConvTranspose2d(5, 4, 2))
-    initialise_(model, scheme, generator=torch.Generator().manual_seed(5))
+    initialize_(model, scheme, generator=torch.Generator().manual_seed(5))
     for result in two:
         for values, expected in zip(result["init"][scheme], model.parameters(), strict=True):
             assert torch.equal(values, expected)

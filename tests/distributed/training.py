@@ -1,4 +1,4 @@
-"""The network that every layout trains, in one process or many: awkward shapes, a convolution, a fused projection."""
+"""The network trained in one process and on many: shapes that do not divide evenly, convolutions, fused projection."""
 
 import torch
 import torch.distributed as dist
@@ -8,9 +8,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from orthoscope.optim.matrix_views import MatrixView
-from orthoscope.optim.muon import Muon
-from orthoscope.optim.muon_groups import muon_parameter_groups
+from orthoscope.optim.muon.groups import muon_parameter_groups
+from orthoscope.optim.muon.optimizer import Muon
+from orthoscope.optim.muon.views import MatrixView
 
 SAMPLES = 96
 STEPS = 20
@@ -18,7 +18,7 @@ HALF = STEPS // 2  # where checkpoints are written
 
 
 class Network(nn.Module):
-    """No size that 2 or 4 divides but by accident; on 4 ranks, shards of `thin` and `gate` are empty."""
+    """Few sizes are divisible by 2 or 4; on 4 ranks, shards of `thin` and `gate` are empty."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def _sharded(model: Network, mesh: DeviceMesh) -> nn.Module:
 
 
 def batch() -> tuple[Tensor, Tensor]:
-    """This rank's part of the one batch there is."""
+    """This rank's part of the batch."""
     generator = torch.Generator().manual_seed(1)
     images = torch.randn(SAMPLES, 2, 5, 5, generator=generator, dtype=torch.float64)
     targets = torch.randn(SAMPLES, 5, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Counts what a rank sends, at the level where torch calls the backend."""
+"""Counts the bytes that a rank sends, where torch calls the backend."""
 
 from collections import Counter
 from typing import Any
@@ -20,7 +20,7 @@ class WireBytes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(issubclass(kind, DTensor) for kind in types):
-            return NotImplemented  # it turns itself into plain calls, which come here
+            return NotImplemented  # its operations on plain tensors are dispatched next
         if func.namespace in ("c10d", "_c10d_functional"):
             self._count(func._schema.name.split("::")[1], args)
         return func(*args, **(kwargs or {}))

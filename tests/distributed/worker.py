@@ -1,6 +1,6 @@
-"""One rank of all that the tests look at: `worker.py FOLDER [CHECKPOINTS]` leaves `rank<r>.pt`.
+"""One rank of everything the tests compare: `worker.py FOLDER [CHECKPOINTS]` saves `rank<r>.pt`.
 
-One launch for everything, because to start torch on every rank takes longer than most of it.
+One launch for everything, because starting torch on every rank takes longer than most of it.
 """
 
 import faulthandler
@@ -24,9 +24,9 @@ from torch.distributed.fsdp import fully_shard
 from training import HALF, STEPS, full, momenta_of, network, optimizer_of, parameters_of, prepared, train
 from wire import WireBytes
 
-from orthoscope.init import SCHEMES, initialise_
-from orthoscope.init.sharded import whole
-from orthoscope.optim.muon import Muon
+from orthoscope.init import SCHEMES, initialize_
+from orthoscope.init.weights import whole
+from orthoscope.optim.muon.optimizer import Muon
 
 
 def trained(layout: str, folder: Path) -> dict[str, Any]:
@@ -78,20 +78,20 @@ def disagreement(optimizer: Muon, missing: set[int]) -> str:
     return ""
 
 
-def initialised(scheme: str) -> list[torch.Tensor]:
-    """Weights of a sharded model that had none; only the first rank has the seed that counts."""
+def initialized(scheme: str) -> list[torch.Tensor]:
+    """Weights of a sharded model created on the meta device; only the seed of rank 0 counts."""
     rank = dist.get_rank()
     with torch.device("meta"):
         model = nn.Sequential(nn.Linear(10, 7), nn.Conv2d(6, 9, 3, groups=3), nn.ConvTranspose2d(5, 4, 2))
     fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
     model.to_empty(device="cpu")
     torch.manual_seed(100 + rank)
-    initialise_(model, scheme, generator=torch.Generator().manual_seed(5 if rank == 0 else 100 + rank))
+    initialize_(model, scheme, generator=torch.Generator().manual_seed(5 if rank == 0 else 100 + rank))
     return [full(whole(parameter)) for parameter in model.parameters()]
 
 
 def main(folder: Path, checkpoints: Path) -> None:
-    """All that two or four ranks have to show; `checkpoints` is the folder of two ranks."""
+    """Compute and save all results of two or four ranks; `checkpoints` is the folder of two ranks."""
     ranks = dist.get_world_size()
     results: dict[str, Any] = {}
     for layout in ("ddp", "fsdp") if ranks == 2 else ("ddp", "fsdp", "hsdp"):
@@ -99,7 +99,7 @@ def main(folder: Path, checkpoints: Path) -> None:
     results["exchange"] = exchange_errors()
     results["missing"] = disagreements()
     if ranks == 2:
-        results["init"] = {scheme: initialised(scheme) for scheme in SCHEMES}
+        results["init"] = {scheme: initialized(scheme) for scheme in SCHEMES}
         results["fsdp2 to ddp"] = resumed("ddp", checkpoints / "fsdp2")
         results["ddp2 to fsdp"] = resumed("fsdp", checkpoints / "ddp2")
     if ranks == 4:
@@ -112,7 +112,7 @@ def main(folder: Path, checkpoints: Path) -> None:
 
 
 if __name__ == "__main__":
-    # A rank that waits for one that is gone ends by itself, whatever becomes of the rest.
+    # A rank that waits for a dead one exits by itself.
     faulthandler.dump_traceback_later(280, exit=True)
     torch.set_num_threads(1)
     join()

@@ -4,24 +4,24 @@ import dataclasses
 import math
 from importlib import import_module
 from itertools import groupby
-from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import pytest
 import torch
 
-from orthoscope.theory.errata import errata, record
-from orthoscope.theory.errata.record import Comparison, Erratum
+import orthoscope_papers
 from orthoscope.theory.sources import BIBLIOGRAPHY
+from orthoscope_papers.errata import Erratum, Statement, all_errata
 
-# A counterexample is no artefact of the tolerance: it fails by this many times as much,
+# A counterexample is no artifact of the tolerance: it fails by this many times as much,
 FAR = 4.0
 # and by this much of the numbers compared.
 VISIBLE = 1e-6
 # Random cases are a thousand, or fewer where each samples a mean, differentiates or decomposes: but never below this.
 FEWEST = 30
 
-each = pytest.mark.parametrize("erratum", errata, ids=lambda erratum: erratum.key)
+ERRATA = all_errata()
+each = pytest.mark.parametrize("erratum", ERRATA, ids=lambda erratum: erratum.key)
 
 
 @each
@@ -49,7 +49,7 @@ def test_corrected_statement_holds_at_random(erratum: Erratum) -> None:
 
 @each
 def test_random_cases_come_from_the_generator_alone(erratum: Erratum) -> None:
-    def draws(seed: int) -> list[Comparison]:
+    def draws(seed: int) -> list[Statement]:
         generator = torch.Generator().manual_seed(seed)
         before = generator.get_state()
         found = [erratum.corrected_at_random(generator) for _ in range(2)]
@@ -69,46 +69,49 @@ def test_every_word_is_there(erratum: Erratum) -> None:
     assert erratum.printed != erratum.corrected
 
 
-def test_no_module_of_the_package_is_forgotten() -> None:
-    modules = [
-        import_module(f"{record.__package__}.{module.name}")
-        for module in iter_modules([str(Path(record.__file__).parent)])
-    ]
-    written = {erratum.key for module in modules for erratum in getattr(module, "ERRATA", ())}
-    assert written == {erratum.key for erratum in errata}
+def test_every_erratum_of_every_module_is_listed() -> None:
+    names = [module.name for module in walk_packages(orthoscope_papers.__path__, "orthoscope_papers.")]
+    modules = [import_module(name) for name in names if "errata" in name.split(".")]
+    written = {one.key for module in modules for found in vars(module).values() for one in errata_in(found)}
+    assert written == {erratum.key for erratum in ERRATA}
     assert len(written) > 10
 
 
+def errata_in(value: object) -> list[Erratum]:
+    """The errata in a module's list of them, whatever its name."""
+    return [one for one in value if isinstance(one, Erratum)] if isinstance(value, (list, tuple)) else []
+
+
 def test_keys_are_unique_and_sources_stand_together() -> None:
-    keys = [erratum.key for erratum in errata]
+    keys = [erratum.key for erratum in ERRATA]
     assert len(set(keys)) == len(keys)
-    blocks = [source for source, _ in groupby(errata, key=lambda erratum: erratum.source)]
+    blocks = [source for source, _ in groupby(ERRATA, key=lambda erratum: erratum.source)]
     assert len(set(blocks)) == len(blocks)
 
 
 @pytest.mark.parametrize(
-    ("comparison", "holds", "excess"),
+    ("statement", "holds", "excess"),
     [
-        (Comparison(1.0, "<=", 2.0), True, -1.0),
-        (Comparison(2.0, "<=", 1.0), False, 1.0),
-        (Comparison(2.0, "<=", 1.0, tolerance=1.0), True, 0.0),
-        (Comparison(1.0, "=", 3.0, tolerance=0.5), False, 1.5),
-        (Comparison(3.0, "=", 1.0, tolerance=0.5), False, 1.5),
-        (Comparison(1.0, "=", 1.25, tolerance=0.5), True, -0.25),
-        (Comparison(math.inf, "<=", 1.0), False, math.inf),
+        (Statement(1.0, "<=", 2.0), True, -1.0),
+        (Statement(2.0, "<=", 1.0), False, 1.0),
+        (Statement(2.0, "<=", 1.0, tolerance=1.0), True, 0.0),
+        (Statement(1.0, "=", 3.0, tolerance=0.5), False, 1.5),
+        (Statement(3.0, "=", 1.0, tolerance=0.5), False, 1.5),
+        (Statement(1.0, "=", 1.25, tolerance=0.5), True, -0.25),
+        (Statement(math.inf, "<=", 1.0), False, math.inf),
     ],
 )
-def test_a_comparison_knows_whether_and_by_how_much(comparison: Comparison, holds: bool, excess: float) -> None:
-    assert comparison.holds is holds
-    assert comparison.excess == pytest.approx(excess)
+def test_a_statement_knows_whether_and_by_how_much_it_holds(statement: Statement, holds: bool, excess: float) -> None:
+    assert statement.holds is holds
+    assert statement.excess == pytest.approx(excess)
 
 
-def test_what_is_not_a_number_neither_holds_nor_fails_by_far() -> None:
-    undefined = Comparison(math.nan, "=", 0.0, tolerance=1.0)
+def test_nan_neither_holds_nor_fails_by_far() -> None:
+    undefined = Statement(math.nan, "=", 0.0, tolerance=1.0)
     assert not undefined.holds
     assert not undefined.excess > FAR * undefined.tolerance
 
 
-def test_a_comparison_reads_as_a_sentence() -> None:
-    assert str(Comparison(0.5, "<=", 0.25)) == "0.5 ≤ 0.25: fails"
-    assert str(Comparison(0.5, "=", 0.5)) == "0.5 = 0.5: holds"
+def test_a_statement_prints_both_sides_and_whether_it_holds() -> None:
+    assert str(Statement(0.5, "<=", 0.25)) == "0.5 ≤ 0.25: fails"
+    assert str(Statement(0.5, "=", 0.5)) == "0.5 = 0.5: holds"

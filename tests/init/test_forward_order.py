@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope.init import iterative_
-from orthoscope.init.patches import layer_rows, row_blocks
-from orthoscope.init.weights import weight_blocks
+from orthoscope.init.weights import layer_rows, row_blocks, weight_blocks
 from orthoscope.layers import orthogonal
 from orthoscope.models import MLP, ConvNet
 
@@ -132,7 +131,7 @@ def test_a_stream_makes_the_weights_of_the_whole_batch(kind: str, keep: tuple[st
     assert stream.turns == len(names) + 2 if keep is None else len(names) + 3
 
 
-def test_a_stream_never_holds_more_than_one_batch_and_stops_where_it_looks() -> None:
+def test_a_stream_holds_one_batch_at_a_time_and_stops_at_the_current_layer() -> None:
     model = MLP(depth=4, width=5, generator=seeded(0))
     rows: list[int] = []
     for module in model.modules():
@@ -145,13 +144,13 @@ def test_a_stream_never_holds_more_than_one_batch_and_stops_where_it_looks() -> 
     assert len(rows) == 3 * (0 + 1 + 2 + 3 + 4 + 5)
 
 
-def test_a_stream_of_pictures_cuts_few_patches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_of_images_unfolds_few_patches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, pictures = nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2).double(), normal(5, 4, 6, 7)
     whole = layer_rows(layer, pictures)
     outputs = (whole @ weight_blocks(layer).mT).transpose(0, 1).flatten(1)
     expected = nn.functional.conv2d(pictures, layer.weight, None, 2, 1, groups=2).detach()
     torch.testing.assert_close(outputs, expected.permute(0, 2, 3, 1).flatten(end_dim=2))
-    monkeypatch.setattr("orthoscope.init.patches._BLOCK_ELEMENTS", 1000)
+    monkeypatch.setattr("orthoscope.init.weights._BLOCK_ELEMENTS", 1000)
     blocks = list(row_blocks(layer, pictures))
     assert len(blocks) > 2
     assert torch.equal(torch.cat(blocks, dim=1), whole)
@@ -205,8 +204,8 @@ REFUSED: dict[str, tuple[nn.Module, Any, str]] = {
     "called twice in a stream": (Shared(), Chunks(BATCH, 10), r"layer 'middle' is called more than once"),
     "not called": (Unused(), BATCH, r"layer 'middle' is not called .* place in forward order cannot be found"),
     "tied": (Tied(), BATCH, r"layers 'middle' and 'last' share a weight"),
-    "not followed": (Unfollowed(), BATCH, r"layer 'middle' is called with a tuple for its input"),
-    "changing": (Changing(), SIGNS, r"one batch .* comes to layer 'middle' and another to 'last'"),
+    "not followed": (Unfollowed(), BATCH, r"layer 'middle' is called with a tuple instead of a tensor"),
+    "changing": (Changing(), SIGNS, r"one batch .* reaches layer 'middle' and another 'last'"),
     "attention": (
         nn.Sequential(nn.Linear(6, 8), nn.TransformerEncoderLayer(8, 2, 8), nn.Linear(8, 2)),
         BATCH,
@@ -244,15 +243,15 @@ REFUSED: dict[str, tuple[nn.Module, Any, str]] = {
         BATCH * float("inf"),
         r"input of layer '1' is not finite",
     ),
-    "one pass only": (deep(nn.Linear(6, 6)), iter([BATCH]), r"a list_iterator can be gone through only once"),
+    "one pass only": (deep(nn.Linear(6, 6)), iter([BATCH]), r"a list_iterator can be iterated only once"),
     "empty": (deep(nn.Linear(6, 6)), BATCH[:0], "layer '1' gets an empty batch"),
     "empty stream": (deep(nn.Linear(6, 6)), torch.utils.data.DataLoader([]), "the stream has no batch"),
-    "shallow": (nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)), BATCH, "no weight layer is left to make"),
+    "shallow": (nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)), BATCH, "no weight layer is left to set"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_made_is_refused_and_every_weight_hook_mode_and_generator_is_as_before(case: str) -> None:
+def test_refused_inputs_leave_weights_hooks_modes_and_generator_unchanged(case: str) -> None:
     model, batch, message = REFUSED[case]
     lazy = case == "lazy"
     before = {} if lazy else {name: value.clone() for name, value in model.state_dict().items()}
@@ -267,7 +266,7 @@ def test_what_cannot_be_made_is_refused_and_every_weight_hook_mode_and_generator
     assert all(torch.equal(value.view(torch.uint8), after[name].view(torch.uint8)) for name, value in before.items())
 
 
-def test_a_last_layer_that_cannot_be_made_is_none_of_its_business_and_a_kept_one_may_be_anything() -> None:
+def test_a_last_layer_that_cannot_be_set_is_ignored_and_a_kept_one_may_be_of_any_kind() -> None:
     last = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Unflatten(1, (6, 1)), nn.ConvTranspose1d(6, 6, 1))
     assert list(iterative_(last, BATCH, generator=seeded(0))) == ["1"]
     assert list(iterative_(last, Chunks(BATCH, 10), generator=seeded(0))) == ["1"]

@@ -10,7 +10,7 @@ from orthoscope.init import iterative_
 from orthoscope.layers import orthogonal
 from orthoscope.metrics import orthogonality_gap
 from orthoscope.models import MLP
-from orthoscope.theory.chain.iterative_orthogonalisation import iterative_gap
+from orthoscope.theory.chain.spectrum import iterative_gap
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -160,7 +160,7 @@ def test_the_same_generator_gives_the_same_weights() -> None:
             nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 2)),
             torch.zeros(8, 4),
             None,
-            "the batch is one sample again and again",
+            "the batch is one sample repeated",
         ),
         (
             MLP(depth=3, width=4),
@@ -169,12 +169,12 @@ def test_the_same_generator_gives_the_same_weights() -> None:
             r"input of layer 'layers.0.linear' is not finite",
         ),
         (MLP(depth=3, width=4), torch.ones(8, 4), ("layers.7.linear",), r"no weight layer 'layers.7.linear' to keep"),
-        (MLP(depth=1, width=4), torch.ones(8, 4), None, "no weight layer is left to make"),
+        (MLP(depth=1, width=4), torch.ones(8, 4), None, "no weight layer is left to set"),
         (nn.ConvTranspose2d(2, 2, 3), torch.ones(8, 2, 4, 4), (), "is a ConvTranspose2d"),
-        (orthogonal(nn.Linear(4, 4), start="nearest"), torch.ones(8, 4), (), "refuses a weight made for a batch"),
+        (orthogonal(nn.Linear(4, 4), start="nearest"), torch.ones(8, 4), (), "refuses the computed weight"),
     ],
 )
-def test_what_cannot_be_made_is_refused_by_name_and_changes_nothing(
+def test_refusals_name_the_layer_and_change_nothing(
     model: nn.Module, batch: Tensor, keep: tuple[str, ...] | None, message: str
 ) -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -183,7 +183,7 @@ def test_what_cannot_be_made_is_refused_by_name_and_changes_nothing(
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-def test_samples_are_taken_from_the_front_and_as_many_as_units_leave_nothing_to_a_relu() -> None:
+def test_as_many_samples_as_units_from_the_front_leave_a_relu_nothing_to_remove() -> None:
     batch = torch.randn(100, 16, generator=seeded(0))
     one, other, larger = (MLP(depth=8, width=16, generator=seeded(1)) for _ in range(3))
     iterative_(one, batch, samples=16, generator=seeded(2))
@@ -205,15 +205,15 @@ def test_samples_are_taken_from_the_front_and_as_many_as_units_leave_nothing_to_
     [
         (0, torch.ones(8, 4), "samples is 0, but must be a whole number"),
         (-5, torch.ones(8, 4), "samples is -5"),
-        (4, torch.utils.data.DataLoader(torch.ones(8, 4)), "from one batch, and a DataLoader is none"),
+        (4, torch.utils.data.DataLoader(torch.ones(8, 4)), "needs a single batch, got a stream"),
     ],
 )
-def test_samples_that_cannot_be_taken_are_refused(samples: int, batch: Any, message: str) -> None:
+def test_a_bad_number_of_samples_is_refused(samples: int, batch: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         iterative_(MLP(depth=3, width=4), batch, samples=samples)
 
 
-def test_one_direction_is_no_reason_to_refuse_where_a_layer_has_no_more() -> None:
+def test_rank_one_input_is_accepted_by_a_layer_of_one_unit() -> None:
     """A code of one unit, and a dead channel in a group of two."""
     code = nn.Sequential(*(nn.Linear(a, b, bias=False) for a, b in ((16, 16), (16, 1), (1, 16), (16, 16), (16, 2))))
     assert list(iterative_(code, torch.randn(32, 16, generator=seeded(0)))) == ["1", "2", "3"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from orthoscope.init import delta_orthogonal_, haar_, initialise_, svd_orthogonal_
+from orthoscope.init import delta_orthogonal_, haar_, initialize_, svd_orthogonal_
 from orthoscope.init.weights import weight_blocks
 from orthoscope.layers import orthogonal_convolution
 from orthoscope.linalg import haar
@@ -65,7 +65,9 @@ def test_a_delta_orthogonal_layer_that_does_not_shrink_keeps_the_norm_of_every_i
     ],
     ids=repr,
 )
-def test_with_fewer_outputs_its_adjoint_keeps_the_norm(layer: nn.Module, shape: tuple[int, ...]) -> None:
+def test_the_adjoint_of_a_delta_orthogonal_layer_with_fewer_outputs_keeps_the_norm(
+    layer: nn.Module, shape: tuple[int, ...]
+) -> None:
     """More inputs than outputs, those of a stride counted: $KK^\top = I$ instead of $K^\top K = I$."""
     delta_orthogonal_(layer.double(), generator=seeded(0))
     inputs = images(*shape).requires_grad_()
@@ -85,7 +87,7 @@ def test_only_the_middle_tap_is_filled_and_it_is_the_one_of_orthogonal_convoluti
     torch.testing.assert_close(layer.weight.detach()[:, :, 1, 1], expected)
     other = orthogonal_convolution(nn.Conv2d(4, 5, (3, 4), bias=False), "delta", start="haar")
     assert other.weight.detach().norm(dim=(0, 1)).nonzero().tolist() == taps
-    initialise_(other, "delta-orthogonal", generator=seeded(0))
+    initialize_(other, "delta-orthogonal", generator=seeded(0))
     torch.testing.assert_close(other.weight.detach(), layer.weight.detach())
 
 
@@ -94,8 +96,8 @@ def test_only_the_middle_tap_is_filled_and_it_is_the_one_of_orthogonal_convoluti
     [nn.Linear(30, 20), nn.Linear(20, 30), nn.Conv2d(6, 8, 3, groups=2), nn.ConvTranspose1d(6, 4, 3)],
     ids=repr,
 )
-def test_equalised_singular_values_are_the_mean_of_those_that_xavier_draws(layer: nn.Module) -> None:
-    initialise_(layer, "xavier", gain=2.0, generator=seeded(0))
+def test_equalized_singular_values_are_the_mean_of_those_that_xavier_draws(layer: nn.Module) -> None:
+    initialize_(layer, "xavier", gain=2.0, generator=seeded(0))
     drawn = weight_blocks(layer).double()
     svd_orthogonal_(layer, gain=2.0, generator=seeded(0))
     made = weight_blocks(layer).double()
@@ -124,5 +126,5 @@ def test_a_scheme_fills_one_layer_or_a_whole_model_and_leaves_embeddings_and_nor
     layer = nn.Linear(6, 4)
     assert scheme(layer, generator=seeded(0)) == [""]
     assert torch.equal(layer.weight, model["linear"].weight)
-    with pytest.raises(ValueError, match="no linear or convolutional layer in Embedding to fill"):
+    with pytest.raises(ValueError, match="Embedding has no linear or convolutional layer"):
         scheme(nn.Embedding(3, 2))

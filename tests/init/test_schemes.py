@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from orthoscope.init import SCHEMES, initialise_, lsuv_
+from orthoscope.init import SCHEMES, initialize_, lsuv_
 from orthoscope.init.weights import fans, fill_, weight_blocks
 from orthoscope.layers import low_rank_update, orthogonal
 from orthoscope.linalg import weight_matrix
@@ -40,12 +40,12 @@ def standard_errors_from(samples: Tensor, variance: float) -> float:
 def test_a_generator_reproduces_the_weights_and_leaves_the_global_one_alone(scheme: str) -> None:
     model = nn.Sequential(*layers().values())
     before = torch.get_rng_state()
-    initialise_(model, scheme, generator=seeded(1))
+    initialize_(model, scheme, generator=seeded(1))
     first = [p.clone() for p in model.parameters()]
-    initialise_(model, scheme, generator=seeded(1))
+    initialize_(model, scheme, generator=seeded(1))
     assert all(torch.equal(a, b) for a, b in zip(first, model.parameters(), strict=True))
     assert torch.equal(before, torch.get_rng_state())
-    initialise_(model, scheme, generator=seeded(2))
+    initialize_(model, scheme, generator=seeded(2))
     weights = [(a, b) for a, b in zip(first, model.parameters(), strict=True) if a.ndim > 1]
     assert not any(torch.equal(a, b) for a, b in weights)
 
@@ -53,9 +53,9 @@ def test_a_generator_reproduces_the_weights_and_leaves_the_global_one_alone(sche
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_gain_multiplies_the_weights(scheme: str) -> None:
     model = nn.Sequential(*layers().values())
-    initialise_(model, scheme, generator=seeded(1))
+    initialize_(model, scheme, generator=seeded(1))
     once = [m.weight.detach().clone() for m in model]
-    initialise_(model, scheme, gain=3.0, generator=seeded(1))
+    initialize_(model, scheme, gain=3.0, generator=seeded(1))
     for before, layer in zip(once, model, strict=True):
         torch.testing.assert_close(layer.weight.detach(), 3 * before)
 
@@ -64,12 +64,12 @@ def test_gain_multiplies_the_weights(scheme: str) -> None:
 def test_the_global_generator_is_used_when_none_is_given(name: str) -> None:
     layer = layers()[name]
     torch.manual_seed(3)
-    initialise_(layer, "gaussian")
+    initialize_(layer, "gaussian")
     first = layer.weight.detach().clone()
-    initialise_(layer, "gaussian")
+    initialize_(layer, "gaussian")
     assert not torch.equal(first, layer.weight)
     torch.manual_seed(3)
-    initialise_(layer, "gaussian")
+    initialize_(layer, "gaussian")
     assert torch.equal(first, layer.weight)
 
 
@@ -94,7 +94,7 @@ def test_the_global_generator_is_used_when_none_is_given(name: str) -> None:
 )
 def test_gaussian_schemes_have_their_variance(scheme, variance, layer, fan_in, fan_out) -> None:
     assert fans(layer) == (fan_in, fan_out)
-    initialise_(layer, scheme, generator=seeded(0))
+    initialize_(layer, scheme, generator=seeded(0))
     assert standard_errors_from(layer.weight, variance(fan_in, fan_out)) < 4
     assert standard_errors_from(layer.weight, 1.3 * variance(fan_in, fan_out)) > 10, "the test must reject"
     assert layer.bias.count_nonzero() == 0
@@ -104,7 +104,7 @@ def test_a_linear_layer_keeps_the_mean_square_and_a_relu_layer_does_under_he() -
     inputs = torch.randn(500, 300, generator=seeded(0))
     for scheme, after in (("gaussian", nn.Identity()), ("he", nn.ReLU())):
         layer = nn.Linear(300, 2000)
-        initialise_(layer, scheme, generator=seeded(1))
+        initialize_(layer, scheme, generator=seeded(1))
         ratio = after(layer(inputs)).square().mean() / inputs.square().mean()
         assert abs(ratio.item() - 1) < 0.05
 
@@ -112,7 +112,7 @@ def test_a_linear_layer_keeps_the_mean_square_and_a_relu_layer_does_under_he() -
 @pytest.mark.parametrize("name", layers())
 def test_orthogonal_blocks_have_orthonormal_rows_or_columns(name: str) -> None:
     layer = layers()[name]
-    initialise_(layer, "orthogonal", gain=2.0, generator=seeded(0))
+    initialize_(layer, "orthogonal", gain=2.0, generator=seeded(0))
     blocks = weight_blocks(layer) / 2
     short = blocks if blocks.shape[1] <= blocks.shape[2] else blocks.mT
     gram = short @ short.mT
@@ -121,7 +121,7 @@ def test_orthogonal_blocks_have_orthonormal_rows_or_columns(name: str) -> None:
 
 def test_an_orthogonal_linear_layer_keeps_every_length() -> None:
     layer = nn.Linear(40, 60)
-    initialise_(layer, "orthogonal", generator=seeded(0))
+    initialize_(layer, "orthogonal", generator=seeded(0))
     inputs = torch.randn(7, 40, generator=seeded(1))
     torch.testing.assert_close(layer(inputs).norm(dim=1), inputs.norm(dim=1))
 
@@ -151,7 +151,7 @@ def test_blocks_of_a_transposed_convolution_are_indexed_by_its_outputs() -> None
 
 def test_torch_scheme_has_torchs_own_law() -> None:
     layer = nn.Linear(300, 500)
-    initialise_(layer, "torch", generator=seeded(0))
+    initialize_(layer, "torch", generator=seeded(0))
     bound = 300**-0.5
     assert 0.999 * bound < layer.weight.abs().max() <= bound
     assert 0.98 * bound < layer.bias.abs().max() <= bound
@@ -169,7 +169,7 @@ def test_embeddings_norms_and_tied_heads_are_left_alone() -> None:
     )
     model["head"].weight = model["embedding"].weight
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    assert initialise_(model, "he") == ["linear"]
+    assert initialize_(model, "he") == ["linear"]
     changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {"linear.weight", "linear.bias"}
 
@@ -183,7 +183,7 @@ def test_a_parametrized_weight_is_set_through_its_parametrization() -> None:
             return weight / 2
 
     layer = nn.utils.parametrize.register_parametrization(nn.Linear(5, 4), "weight", Double())
-    initialise_(layer, "orthogonal", generator=seeded(0))
+    initialize_(layer, "orthogonal", generator=seeded(0))
     assert (layer.weight @ layer.weight.mT - torch.eye(4)).abs().max() < ROUNDING
 
 
@@ -193,7 +193,7 @@ def test_a_layer_that_refuses_is_named_before_any_is_changed(last: str) -> None:
     orthogonal(model[1], start="haar") if last == "orthogonal" else low_rank_update(model[1], rank=1)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     with pytest.raises(ValueError, match=r"layer '1' is parametrized and refuses scheme 'he', gain 1, so no layer was"):
-        initialise_(model, "he")
+        initialize_(model, "he")
     with pytest.raises(ValueError, match=r"layer '1' is parametrized and refuses a multiple of its weight"):
         lsuv_(model, torch.randn(8, 4))
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
@@ -201,24 +201,24 @@ def test_a_layer_that_refuses_is_named_before_any_is_changed(last: str) -> None:
 
 def test_an_orthogonal_layer_is_drawn_by_the_orthogonal_scheme_as_a_plain_one() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    initialise_(model, "orthogonal", generator=seeded(1))
+    initialize_(model, "orthogonal", generator=seeded(1))
     drawn = [layer.weight.detach().clone() for layer in model]
     orthogonal(model[1], start="haar")
-    initialise_(model, "orthogonal", generator=seeded(1))
+    initialize_(model, "orthogonal", generator=seeded(1))
     for layer, weight in zip(model, drawn, strict=True):
         assert (layer.weight - weight).abs().max() < ROUNDING
     with pytest.raises(ValueError, match=r"refuses scheme 'orthogonal', gain 2"):
-        initialise_(model, "orthogonal", gain=2.0)
+        initialize_(model, "orthogonal", gain=2.0)
 
 
 def test_a_scheme_of_ones_own_is_a_function() -> None:
     layer = nn.Linear(3, 2)
-    initialise_(layer, lambda layer, gain, generator: fill_(layer, torch.full((1, 2, 3), gain)), gain=5.0)
+    initialize_(layer, lambda layer, gain, generator: fill_(layer, torch.full((1, 2, 3), gain)), gain=5.0)
     assert (layer.weight == 5).all()
 
 
 def test_mistakes_name_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"unknown weight scheme 'hare': choose one of delta-orthogonal, gaussian, "):
-        initialise_(nn.Linear(2, 2), "hare")
+        initialize_(nn.Linear(2, 2), "hare")
     with pytest.raises(ValueError, match="run one batch through the model first"):
-        initialise_(nn.Sequential(nn.LazyLinear(3)), "he")
+        initialize_(nn.Sequential(nn.LazyLinear(3)), "he")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from orthoscope.init import SCHEMES, bias_variance, initialise_, weight_variance
+from orthoscope.init import SCHEMES, bias_variance, initialize_, weight_variance
 from orthoscope.init.variance import mean_singular_value
 
 SHAPES = [(60, 40), (40, 60), (50, 50)]
@@ -17,7 +17,7 @@ def test_a_scheme_draws_weights_of_the_variance_it_says(scheme: str, shape: tupl
     drawn = []
     for seed in range(20):
         layer = nn.Linear(*shape)
-        initialise_(layer, scheme, gain, torch.Generator().manual_seed(seed))
+        initialize_(layer, scheme, gain, torch.Generator().manual_seed(seed))
         drawn.append(layer.weight.detach().double().square().mean())
     measured = torch.stack(drawn)
     expected = weight_variance(scheme, *shape, gain)
@@ -44,14 +44,14 @@ def test_only_the_default_of_pytorch_draws_biases() -> None:
     biases = []
     for seed in range(50):
         layer = nn.Linear(30, 40)
-        initialise_(layer, "torch", generator=torch.Generator().manual_seed(seed))
+        initialize_(layer, "torch", generator=torch.Generator().manual_seed(seed))
         biases.append(layer.bias.detach().double())
     squares = torch.cat(biases).square()
     assert abs(squares.mean() - bias_variance("torch", 30)) < 4 * squares.std() / len(squares) ** 0.5
     assert all(bias_variance(scheme, 30) == 0 for scheme in SCHEMES if scheme != "torch")
 
 
-def test_an_unknown_scheme_is_told_the_others() -> None:
+def test_an_unknown_scheme_lists_the_known_ones() -> None:
     with pytest.raises(
         ValueError, match="unknown weight scheme 'hee': choose one of delta-orthogonal, gaussian, haar, he"
     ):

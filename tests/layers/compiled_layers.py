@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from orthoscope.layers import CHARTS, ShapedActivation, orthogonal, orthogonal_convolution
+from orthoscope.activations import ShapedActivation
+from orthoscope.layers import CHARTS, orthogonal, orthogonal_convolution
 
 
 def compare(layer: nn.Module, inputs: torch.Tensor, parameters: list[nn.Parameter] | None = None) -> None:

@@ -189,15 +189,15 @@ def test_two_weights_of_one_module_can_be_orthogonal() -> None:
     assert close(layer.weight_hh, orthonormal((4, 4), seed=2))
 
 
-def test_the_initialisers_reach_an_orthogonal_layer() -> None:
-    from orthoscope.init import initialise_
+def test_the_initializers_reach_an_orthogonal_layer() -> None:
+    from orthoscope.init import initialize_
 
     layer = linear("householder", (6, 4))
-    initialise_(layer, "orthogonal", generator=seeded(8))
+    initialize_(layer, "orthogonal", generator=seeded(8))
     assert not close(layer.weight, orthonormal((6, 4)), slack=1e3)
     assert error(layer.weight) < rounding(torch.float32)
     with pytest.raises(ValueError, match="is parametrized and refuses scheme 'he'"):
-        initialise_(layer, "he")
+        initialize_(layer, "he")
 
 
 def test_a_weight_whose_coordinates_float32_cannot_hold_is_refused_not_changed() -> None:

@@ -19,7 +19,7 @@ KINDS = ["so", "dso", "srip", "coherence"]
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    torch.manual_seed(0)  # the layers' own initialisation
+    torch.manual_seed(0)  # the layers' own initialization
 
 
 class LanguageModel(nn.Module):

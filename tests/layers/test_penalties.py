@@ -11,7 +11,7 @@ from torch import Tensor
 
 from orthoscope import metrics
 from orthoscope.layers import penalties
-from orthoscope.layers.srip import spectral_direction
+from orthoscope.layers.penalties import spectral_direction
 from orthoscope.linalg import haar
 from references import slow_twins
 

@@ -12,11 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from orthoscope.linalg.exponential import exponential_frame, skew_exponential
+from orthoscope.linalg.exponential import _COEFFICIENTS, exponential_frame, skew_exponential, spectral_bounds
 from orthoscope.linalg.haar import haar
-from orthoscope.linalg.imaginary_spectra import spectral_bounds
 from orthoscope.linalg.polar import orthonormality_error
-from orthoscope.linalg.taylor import _COEFFICIENTS
 
 SHAPES = [(1, 1), (4, 4), (5, 3), (4, 1), (2, 3, 2), (2, 2, 3, 3)]
 TYPES = [torch.float64, torch.complex128]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.linalg import haar, householder_panels
+from orthoscope.linalg import haar, householder
 from orthoscope.linalg.householder import householder_coordinates, householder_frame
 from orthoscope.linalg.polar import orthonormality_error
 from references.reflections import product_of_reflections
@@ -20,7 +20,7 @@ WIDTHS = [128, 2]
 
 @pytest.fixture(params=WIDTHS, ids=[f"panel{width}" for width in WIDTHS])
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(householder_panels, "PANEL", request.param)
+    monkeypatch.setattr(householder, "PANEL", request.param)
     return int(request.param)
 
 
@@ -59,11 +59,11 @@ def test_panels_of_a_large_frame_equal_one_panel(
 ) -> None:
     vectors, weights = gaussian(rows, count, dtype=dtype).requires_grad_(), gaussian(rows, columns, dtype=dtype)
     results = []
-    for size in (householder_panels.PANEL, rows):
-        monkeypatch.setattr(householder_panels, "PANEL", size)
+    for size in (householder.PANEL, rows):
+        monkeypatch.setattr(householder, "PANEL", size)
         frame = householder_frame(vectors, columns)
         results.append((frame.detach(), *torch.autograd.grad(frame, vectors, weights)))
-    assert count <= householder_panels.PANEL, "the second one was a single panel"
+    assert count <= householder.PANEL, "the second one was a single panel"
     tolerance = 30 * torch.finfo(dtype).eps
     assert torch.allclose(results[0][0], results[1][0], rtol=0, atol=tolerance)
     assert (results[0][1] - results[1][1]).norm() < tolerance * results[1][1].norm()
@@ -156,13 +156,13 @@ def test_functional_transforms_agree_with_the_loop() -> None:
 
 COMPILED = """
 import torch
-from orthoscope.linalg import householder_panels
+from orthoscope.linalg import householder
 from orthoscope.linalg.householder import householder_frame
 
 def loss(x):
     return householder_frame(x, 5).sin().sum()
 
-householder_panels.PANEL = 2
+householder.PANEL = 2
 vectors = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
 (plain,) = torch.autograd.grad(loss(vectors), vectors)
 torch.compiler.reset()

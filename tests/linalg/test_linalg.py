@@ -1,4 +1,6 @@
-"""Frames, contrasts, Haar matrices and the walk over cores."""
+"""Gram factors, contrasts, Haar matrices, weights read as matrices."""
+
+import sys
 
 import pytest
 import torch
@@ -6,29 +8,28 @@ from torch import nn
 
 from orthoscope.linalg import (
     contrasts,
-    frames,
+    gram_factor,
     haar,
-    over_cores,
-    sample_frame,
     singular_values,
     weight_matrix,
 )
 
 
 @pytest.mark.parametrize("shape", [(4, 9), (5, 5), (7, 3), (3, 4, 9), (1, 6)])
-def test_a_frame_keeps_every_inner_product(shape: tuple[int, ...]) -> None:
+def test_gram_factor_is_lower_triangular_and_keeps_every_inner_product(shape: tuple[int, ...]) -> None:
     hidden = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    frame = sample_frame(hidden)
+    factor = gram_factor(hidden)
     exact = hidden.double()
-    assert frame.shape == (*shape[:-1], shape[-2])
-    assert torch.allclose(frame @ frame.mT, exact @ exact.mT, atol=1e-12)
+    assert factor.shape == (*shape[:-1], shape[-2])
+    assert not factor.triu(1).any()
+    assert torch.allclose(factor @ factor.mT, exact @ exact.mT, atol=1e-12)
 
 
-def test_a_wide_layer_goes_through_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wide_layer_is_factorized_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = torch.randn(4, 1000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    whole = sample_frame(hidden)
-    monkeypatch.setattr(frames, "_BLOCK_ELEMENTS", 64)
-    assert torch.allclose(sample_frame(hidden).abs(), whole.abs(), atol=1e-12)
+    whole = gram_factor(hidden)
+    monkeypatch.setattr(sys.modules[gram_factor.__module__], "_BLOCK_ELEMENTS", 64)
+    assert torch.allclose(gram_factor(hidden).abs(), whole.abs(), atol=1e-12)
 
 
 @pytest.mark.parametrize("samples", [2, 3, 8])
@@ -82,18 +83,6 @@ def test_a_convolution_is_read_as_one_filter_a_row() -> None:
     assert weight_matrix(torch.ones(7)).shape == (1, 7)
 
 
-def test_over_cores_is_the_function_itself_and_leaves_the_thread_count() -> None:
-    stack = torch.randn(300, 30, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        shared = over_cores(torch.linalg.svdvals, stack)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)
-    assert torch.allclose(shared, torch.linalg.svdvals(stack), atol=1e-12)
-
-
-def test_singular_values_of_long_thin_matrices_go_through_a_frame() -> None:
+def test_singular_values_of_long_thin_matrices_are_those_of_their_gram_factor() -> None:
     matrix = torch.randn(2, 500, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert torch.allclose(singular_values(matrix), torch.linalg.svdvals(matrix), atol=1e-12)

@@ -5,8 +5,14 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from orthoscope.linalg.newton_schulz import polynomial_schedule
-from orthoscope.linalg.orthogonalize import METHODS, chosen_method, orthogonalize, orthogonalized_values
+from orthoscope.linalg.orthogonalize import (
+    METHODS,
+    _compute_dtype,
+    chosen_method,
+    orthogonalize,
+    orthogonalized_values,
+    polynomial_schedule,
+)
 from orthoscope.linalg.rational import halley_weights
 
 POLYNOMIAL = ["keller", "polar_express", "cans", "cubic"]
@@ -80,7 +86,6 @@ def test_single_precision_keeps_the_rational_image_on_its_interval() -> None:
 @pytest.mark.parametrize("shape", [(128, 96), (640, 512), (1024, 1024)], ids=str)
 @pytest.mark.parametrize("name", ["power law 1/i", "condition 1e3", "half rank"])
 def test_rational_is_nearer_to_the_polar_factor_than_polar_express(name: str, shape: tuple[int, int]) -> None:
-    """Also where large matrices take another way through products and inverses."""
     values = spectrum(name, shape[1])
     matrix, left, right = with_values(values, shape[0])
     polar = (left * (values > 0)) @ right.mT
@@ -118,7 +123,7 @@ def test_more_steps_of_a_convergent_method_reach_the_polar_factor() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_size_does_not_matter_and_broken_matrices_keep_to_themselves(method: str, dtype: torch.dtype) -> None:
+def test_scale_does_not_matter_and_non_finite_matrices_do_not_affect_others(method: str, dtype: torch.dtype) -> None:
     plain = gaussian(9, 6, 4, dtype=dtype)
     tiny = torch.finfo(dtype).tiny
     batch = plain.clone()
@@ -196,8 +201,19 @@ def test_auto_is_the_method_it_names() -> None:
     large, small = gaussian(256, 300, dtype=torch.float32), gaussian(64, 300, dtype=torch.float32)
     assert (chosen_method(large), chosen_method(small)) == ("rational", "polar_express")
     assert chosen_method(large, torch.bfloat16) == chosen_method(large.to("meta")) == "polar_express"
+    assert chosen_method(large.bfloat16()) == "rational", "on a CPU half precision is computed in float32"
     for matrix in (large, small):
         assert torch.equal(orthogonalize(matrix), orthogonalize(matrix, chosen_method(matrix)))
+
+
+def test_half_precision_stays_half_precision_on_an_accelerator_only() -> None:
+    half = gaussian(8, 8).bfloat16()
+    for method, on_accelerator in (("polar_express", torch.bfloat16), ("rational", torch.float32)):
+        assert _compute_dtype(half.to("meta"), method, None) == on_accelerator
+        assert _compute_dtype(half, method, None) == torch.float32
+        assert _compute_dtype(half.double(), method, None) == torch.float64
+        assert _compute_dtype(half, method, torch.float64) == torch.float64
+    assert orthogonalize(half.to("meta")).dtype == torch.bfloat16
 
 
 def test_halley_weights_are_the_best_of_their_kind() -> None:
@@ -237,7 +253,7 @@ def test_mistakes_are_refused_with_a_remedy() -> None:
         orthogonalize(matrix, dtype=torch.int32)
 
 
-def test_what_half_precision_would_make_explode_is_refused_in_it() -> None:
+def test_methods_that_diverge_in_half_precision_refuse_it() -> None:
     matrix = torch.randn(16, 16, generator=torch.Generator().manual_seed(6))
     for method in ("rational", "exact", "cans"):
         with pytest.raises(TypeError, match=r"needs float32 or float64, got dtype=torch.bfloat16: polar_express"):

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from orthoscope.live.app import Exploration
-from orthoscope.live.following import Follower
+from orthoscope.live.events import Follower
 from report.handmade import document
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from orthoscope import metrics
 from orthoscope.linalg import haar
-from orthoscope.metrics.jacobians.medians import defined_median
+from orthoscope.metrics.jacobians import defined_median
 from orthoscope.models import ResNet
 from orthoscope.probe import ResidualJacobians, residual_jacobians
 from orthoscope.theory import aligned_representations, equispacing_singular_values

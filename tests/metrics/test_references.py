@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from orthoscope import metrics
-from orthoscope.linalg import haar, sample_frame
-from orthoscope.metrics.representations import _gap_of_square, frame_isometry_gap
+from orthoscope.linalg import gram_factor, haar
+from orthoscope.metrics.representations import _gap_of_square, factor_isometry_gap
 from references import slow_twins
 
 SHAPES = [(2, 5), (5, 5), (6, 17), (9, 4), (7, 40)]
@@ -71,7 +71,7 @@ def test_the_gap_of_as_many_samples_as_units_is_the_same_by_elimination_and_by_r
     near = torch.stack([with_condition(condition, 20, 20) for condition in (1.001, 1.1, 3.0)])
     by_elimination = _gap_of_square(near)
     assert by_elimination is not None
-    for same in (frame_isometry_gap(sample_frame(near)), metrics.isometry_gap(near)):
+    for same in (factor_isometry_gap(gram_factor(near)), metrics.isometry_gap(near)):
         torch.testing.assert_close(by_elimination, same, rtol=1e-9, atol=20 * 2.2e-16)
     # Orthogonal, and its pivots double with every column: the determinant of the triangle is all rounding.
     growing = torch.linalg.qr(torch.eye(50, dtype=torch.float64) - 0.99 * torch.ones(50, 50).tril(-1)).Q

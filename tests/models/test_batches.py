@@ -93,5 +93,5 @@ def test_every_mistaken_batch_is_one_sentence(user_file: str, name: str, message
 
 
 def test_a_text_without_a_place_is_no_batch() -> None:
-    with pytest.raises(TargetError, match="is no batch: give package"):
+    with pytest.raises(TargetError, match="is not a batch: give package"):
         resolve_batch("batch")

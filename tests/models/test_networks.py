@@ -72,7 +72,7 @@ def test_every_parameter_is_finite_and_gets_a_finite_gradient(name: str) -> None
         assert parameter.grad.isfinite().all()
 
 
-def test_networks_are_built_where_the_context_says() -> None:
+def test_networks_are_built_on_the_default_device() -> None:
     with torch.device("meta"):
         models = [build(None) for build, _ in NETWORKS.values()]
     assert all(parameter.is_meta for model in models for parameter in model.parameters())
@@ -93,7 +93,7 @@ def test_modules_have_readable_names_in_the_order_they_run() -> None:
     assert list(dict(ConvNet(depth=1, channels=2).layers[0].named_children())) == ["conv", "activation"]
 
 
-def test_order_decides_what_is_normalised() -> None:
+def test_order_decides_what_is_normalized() -> None:
     inputs = torch.randn(16, 20, generator=seeded(0))
     after = MLP(depth=1, width=20, norm="rms", order="activation-norm", out_features=None)(inputs)
     torch.testing.assert_close(after.square().mean(1), torch.ones(16))
@@ -204,7 +204,7 @@ def test_a_block_adds_its_branch_and_without_skip_is_its_branch(kind: int) -> No
     assert not any("shortcut" in name for name, _ in ResNet(kind=3, width=4, skip=False).named_modules())
 
 
-def test_resnets_without_normalisation_have_none() -> None:
+def test_resnets_without_normalization_have_no_norm_layers() -> None:
     assert count(ResNet(kind=3, width=4, norm="none"), nn.BatchNorm2d) == 0
 
 
@@ -240,7 +240,7 @@ def test_the_transformer_starts_with_standard_deviation_one_fiftieth() -> None:
     assert all(abs(matrix.std().item() / 0.02 - 1) < 0.05 for matrix in matrices)
 
 
-def test_post_norm_streams_are_normalised_and_pre_norm_ones_are_not() -> None:
+def test_post_norm_streams_are_normalized_and_pre_norm_ones_are_not() -> None:
     ids = tokens(3, 6, 11, generator=seeded(0))
     post, pre = (
         Transformer(depth=3, width=32, heads=2, vocabulary=11, length=6, norm=norm, init="he", generator=seeded(0))

@@ -77,7 +77,7 @@ def test_an_orthogonal_linear_memory_keeps_the_length_of_what_it_saw() -> None:
     torch.testing.assert_close(states[:, -1], states[:, 0], rtol=1e-4, atol=0)
 
 
-def test_the_orthogonal_weight_is_computed_once_a_pass() -> None:
+def test_the_orthogonal_weight_is_computed_once_per_pass() -> None:
     model = network()
     calls: list[object] = []
     model.recurrent.parametrizations["weight"][0].register_forward_hook(  # type: ignore[index, union-attr]
@@ -153,7 +153,7 @@ def test_mistakes_are_named() -> None:
         network(hidden=0)
 
 
-def test_it_is_cached_by_torch_as_any_parametrized_weight() -> None:
+def test_torch_caches_the_orthogonal_weight() -> None:
     model = network()
     with parametrize.cached():
         assert torch.equal(model(torch.ones(1, 3, 3)), model(torch.ones(1, 3, 3)))

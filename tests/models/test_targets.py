@@ -10,7 +10,7 @@ from torch import nn
 
 from orthoscope.models import MLP, ConvNet, ResNet, Target, TargetError, Transformer, resolve
 from orthoscope.models.targets import BUILTIN
-from orthoscope.models.targets.calls import parse_call
+from orthoscope.models.targets.target import parse_call
 
 USER_CODE = """
 import torch
@@ -168,16 +168,16 @@ def test_a_batch_that_cannot_be_guessed_is_asked_for(name: str, seen: str, user_
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("mpl(depth=3)", "is no target: give package.module:callable, .*transformer; did you mean mlp?"),
-        ("", "is no target"),
+        ("mpl(depth=3)", "is not a target: give package.module:callable, .*transformer; did you mean mlp?"),
+        ("", "is not a target"),
         ("mlp(dept=3)", "mlp has no argument 'dept': choose from depth, width, in_features"),
         ("mlp(generator=3)", "mlp has no argument 'generator'"),
         ("mlp(3)", "argument without a name"),
         ("mlp(**{'depth': 3})", "argument without a name"),
         ("mlp(depth=3", "no closing bracket"),
         ("mlp(depth=)", "cannot be read"),
-        ("mlp(depth=2+3)", "'2 [+] 3' in .* is computed, but nothing is evaluated"),
-        ("mlp(depth=__import__('os'))", "nothing is evaluated"),
+        ("mlp(depth=2+3)", "'2 [+] 3' in .* is an expression, which is not evaluated"),
+        ("mlp(depth=__import__('os'))", "is not evaluated"),
         ("mlp(activation=rellu)", r"cannot be made: unknown activation 'rellu' \(did you mean relu\?\): choose one of"),
         ("mlp(depth=0)", "cannot be made: depth is 0"),
         ("resnet(kind=4)", "unknown kind 4"),

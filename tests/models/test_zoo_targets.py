@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from orthoscope.models import Target, TargetError, resolve
-from orthoscope.models.targets import memory
-from orthoscope.models.targets.guess import batch_for
+from orthoscope.models.targets import target as memory
+from orthoscope.models.targets.resolve import batch_for
 
 LLAMA = "hf:llama(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, vocab_size=50)"
 T5 = "hf:t5(d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, vocab_size=50)"

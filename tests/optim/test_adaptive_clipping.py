@@ -1,4 +1,4 @@
-"""Adaptive clipping beside a slow twin and beside timm's; zero, exploded and missing gradients."""
+"""Adaptive clipping against a slow reference and timm's; zero, exploded and missing gradients."""
 
 import importlib
 import math
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from orthoscope.models.targets.torchvision_repair import repair_torchvision
+from orthoscope.models.targets.timm_zoo import repair_torchvision
 from orthoscope.optim import clip_adaptively_
 
 
@@ -53,7 +53,7 @@ def slow_twin(weight: Tensor, gradient: Tensor, clipping: float, eps: float, per
 
 @pytest.mark.parametrize("per", ["unit", "layer"])
 @pytest.mark.parametrize(("clipping", "eps"), [(0.5, 1e-3), (0.1, 1e-2), (2.0, 1.0)])
-def test_gradients_are_those_of_the_slow_twin(per: str, clipping: float, eps: float) -> None:
+def test_clipped_gradients_agree_with_a_slow_reference(per: str, clipping: float, eps: float) -> None:
     model = model_with_gradients()
     expected, clipped = {}, []
     for name, weight in model.named_parameters():
@@ -81,7 +81,7 @@ def test_units_are_clipped_as_by_timm(clipping: float) -> None:
             torch.testing.assert_close(a.grad, b.grad)
 
 
-def test_short_and_zero_gradients_stay_bit_for_bit() -> None:
+def test_short_and_zero_gradients_are_unchanged_bit_for_bit() -> None:
     weight = nn.Parameter(torch.randn(4, 3, generator=seeded(0)))
     weight.grad = 1e-6 * torch.randn(4, 3, generator=seeded(1))
     weight.grad[2] = 0
@@ -90,7 +90,7 @@ def test_short_and_zero_gradients_stay_bit_for_bit() -> None:
     assert torch.equal(weight.grad, before)
 
 
-def test_a_unit_that_is_not_finite_is_left_and_spoils_no_other() -> None:
+def test_a_gradient_that_is_not_finite_is_left_and_does_not_affect_others() -> None:
     weight = nn.Parameter(torch.ones(4, 3))
     weight.grad = torch.ones(4, 3)
     weight.grad[0, 0], weight.grad[1, 0] = math.nan, math.inf
@@ -102,7 +102,7 @@ def test_a_unit_that_is_not_finite_is_left_and_spoils_no_other() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "huge"), [(torch.float32, 1e30), (torch.bfloat16, 1e30), (torch.float16, 6e4)])
-def test_a_gradient_whose_square_overflows_is_shortened_all_the_same(dtype: torch.dtype, huge: float) -> None:
+def test_a_gradient_whose_square_overflows_is_clipped(dtype: torch.dtype, huge: float) -> None:
     weight = nn.Parameter(torch.ones(2, 4, dtype=dtype))
     weight.grad = torch.full((2, 4), huge, dtype=dtype)
     assert float(clip_adaptively_(weight, clipping=0.5)) == 1
@@ -110,17 +110,17 @@ def test_a_gradient_whose_square_overflows_is_shortened_all_the_same(dtype: torc
     torch.testing.assert_close(weight.grad.float(), torch.full((2, 4), 0.5), rtol=0.02, atol=0)
 
 
-def test_mistakes_are_refused_and_no_gradient_is_no_mistake() -> None:
+def test_invalid_arguments_are_refused_and_a_model_without_gradients_is_accepted() -> None:
     assert float(clip_adaptively_(nn.Linear(2, 2))) == 0
     weight = nn.Parameter(torch.ones(2, 2))
     weight.grad = torch.ones(2, 2)
     with pytest.raises(ValueError, match=r"must be positive, got 0\.0 and 0\.001"):
         clip_adaptively_(weight, clipping=0.0)
     # Where types are checked as it runs, as in tests, another sentence says so.
-    with pytest.raises(Exception, match=r"clip per 'unit' or per 'layer'|Type-check error"):
+    with pytest.raises(Exception, match=r"per must be 'unit' or 'layer'|Type-check error"):
         clip_adaptively_(weight, per="row")
     embedding = nn.Embedding(3, 2, sparse=True)
     embedding(torch.tensor([1])).sum().backward()
-    with pytest.raises(ValueError, match=r"a sparse gradient of shape \(3, 2\) .* none was clipped"):
+    with pytest.raises(ValueError, match=r"a gradient of shape \(3, 2\) is sparse, .* nothing was changed"):
         clip_adaptively_([weight, *embedding.parameters()], clipping=0.1)
     assert torch.equal(weight.grad, torch.ones(2, 2))

@@ -1,4 +1,4 @@
-"""Steps that torch has compiled."""
+"""Steps compiled by `torch.compile`."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from orthoscope.linalg import METHODS
 
 
 def test_compiled_steps_move_a_large_matrix_as_plain_ones_do() -> None:
-    """In a process of its own: the checks of shapes that run here are nothing the compiler could read."""
+    """In a process of its own, since `torch.compile` cannot trace the type checks of the tests."""
     script = Path(__file__).with_name("compiled_steps.py")
     finished = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr

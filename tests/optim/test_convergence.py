@@ -14,7 +14,7 @@ metrics = pytest.mark.parametrize("metric", METRICS)
 @metrics
 @cases
 def test_leading_eigenvectors_are_found(case: Case, metric: str) -> None:
-    r"""Maximise $\operatorname{tr} X^\top A X$: the maximum is the sum of the largest eigenvalues (Ky Fan)."""
+    r"""Maximize $\operatorname{tr} X^\top A X$: the maximum is the sum of the largest eigenvalues (Ky Fan)."""
     matrix = torch.diag(torch.tensor([0.1 * i + (i > 6) for i in range(10)], dtype=torch.float64))
     basis = polar_factor(gaussian(10, 10, seed=3))
     matrix = basis @ matrix @ basis.mT

@@ -12,13 +12,13 @@ from torch.nn.utils.parametrizations import weight_norm
 from orthoscope.layers import orthogonal
 from orthoscope.models import MLP, ConvNet, Transformer
 from orthoscope.optim import MatrixView, Muon, muon_parameter_groups
-from orthoscope.optim.muon_groups import _require_views
+from orthoscope.optim.muon.groups import check_views
 
 PLAIN = MatrixView().plain
 
 
 def matrices(model: nn.Module, **options: Any) -> dict[str, MatrixView]:
-    """The views that Muon's group has, by name; that all parameters have a place is checked on the way."""
+    """The views of Muon's group by name; also checks that every parameter is in one group."""
     groups = muon_parameter_groups(model, **options)
     names = [name for group in groups for name in group["param_names"]]
     given = [id(p) for group in groups for p in group["params"]]
@@ -57,7 +57,7 @@ def test_the_head_goes_to_muon_if_nothing_is_excluded_or_it_is_included(nothing:
     assert list(matrices(model, include=["[01]", "head"], exclude="0")) == ["1.weight", "head.weight"]
 
 
-def test_no_second_group_is_made_of_nothing() -> None:
+def test_there_is_no_empty_second_group() -> None:
     groups = muon_parameter_groups(nn.Sequential(nn.Linear(3, 3, bias=False)), exclude=())
     assert [group["param_names"] for group in groups] == [["0.weight"]]
 
@@ -135,7 +135,7 @@ def test_a_linear_layer_with_the_name_of_fused_attention_is_three_matrices(name:
 
 
 @pytest.mark.parametrize("name", ["query_key_value", "gate_up_proj", "kv"])
-def test_fused_layers_whose_name_does_not_tell_their_layout_are_one_matrix(name: str) -> None:
+def test_fused_layers_with_an_ambiguous_name_are_one_matrix(name: str) -> None:
     model = nn.Sequential(OrderedDict({name: nn.Linear(4, 12), "head": nn.Linear(12, 2)}))
     assert matrices(model) == {f"{name}.weight": MatrixView()}
 
@@ -178,7 +178,7 @@ def test_experts_are_matrices_when_views_say_so() -> None:
     assert chosen["block.up"] == MatrixView(batched=True)
 
 
-def test_coordinates_of_parametrized_layers_are_left_to_adamw() -> None:
+def test_parametrized_layers_are_left_to_adamw() -> None:
     model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 2))
     nn.init.orthogonal_(model[0].get_parameter("weight"))
     orthogonal(model[0])
@@ -189,10 +189,10 @@ def test_coordinates_of_parametrized_layers_are_left_to_adamw() -> None:
         muon_parameter_groups(model, include="0")
 
 
-def test_what_cannot_be_chosen_is_refused() -> None:
+def test_selections_that_match_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match=r"no parameter of Linear is left for Muon .*it has weight, output layers"):
         muon_parameter_groups(nn.Linear(3, 3))
-    with pytest.raises(ValueError, match=r"it has no matrix of a layer that is known"):
+    with pytest.raises(ValueError, match=r"it has no matrix of a known layer"):
         muon_parameter_groups(nn.Embedding(3, 3))
     with pytest.raises(ValueError, match=r"'body' matches no matrix: choose among 0.weight"):
         muon_parameter_groups(nn.Sequential(nn.Linear(3, 3)), include="body")
@@ -203,15 +203,15 @@ def test_what_cannot_be_chosen_is_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [3, (3, 1, False, False), None], ids=str)
-def test_a_view_that_is_none_is_refused_by_its_pattern(given: object) -> None:
+def test_a_value_that_is_no_view_is_refused_with_its_pattern(given: object) -> None:
     with pytest.raises(TypeError, match=r"views\['\*.c_attn.weight'\] must be a MatrixView, such as .*, got"):
-        _require_views({"*.qkv": MatrixView(3), "*.c_attn.weight": given})
+        check_views({"*.qkv": MatrixView(3), "*.c_attn.weight": given})
     model = nn.Sequential(OrderedDict(c_attn=nn.Linear(4, 12), head=nn.Linear(12, 2)))
     with pytest.raises(Exception, match=r"MatrixView"):  # under the checks of these tests, said by beartype
         muon_parameter_groups(model, views={"c_attn.weight": given})  # type: ignore[dict-item]
 
 
-def test_a_view_that_does_not_cut_evenly_is_refused_with_the_name_of_the_parameter() -> None:
+def test_a_view_that_does_not_divide_the_outputs_is_refused_with_the_name_of_the_parameter() -> None:
     model = nn.Sequential(OrderedDict(c_attn=nn.Linear(32, 96), head=nn.Linear(96, 2)))
     with pytest.raises(ValueError, match=r"^c_attn.weight: .* \(96, 32\) cannot be cut into equal blocks .*parts=7"):
         muon_parameter_groups(model, views={"c_attn*": MatrixView(parts=7)})

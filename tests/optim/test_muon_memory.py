@@ -1,4 +1,4 @@
-"""The memory of a step: what ranks that do not exist hold at their worst moment is what the plan says."""
+"""Peak memory of a step: on one process that of one stack, on a fake process group the predicted one."""
 
 import weakref
 from collections.abc import Iterator, Sequence
@@ -15,14 +15,14 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from orthoscope.optim import MatrixView, Muon
-from orthoscope.optim import muon as muon_module
-from orthoscope.optim.plan import muon_plan
-from orthoscope.optim.sharding.splits import chunk_sizes
+from orthoscope.optim import Muon
+from orthoscope.optim.muon import batching
+from orthoscope.optim.muon.cost import muon_cost
+from orthoscope.optim.muon.distributed.splits import chunk_sizes
 
 
 class HeldBytes(TorchDispatchMode):
-    """The largest number of bytes in storages that were made inside and live at the same time."""
+    """Peak number of bytes in storages that are allocated inside of the context."""
 
     def __init__(self, before: Sequence[Tensor]) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class HeldBytes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if DTensor in types:
-            return NotImplemented  # its slices come by in their turn
+            return NotImplemented  # the operations on its slices are dispatched next
         made = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(made):
             if isinstance(tensor, Tensor) and tensor.untyped_storage() not in self.known:
@@ -48,7 +48,7 @@ class HeldBytes(TorchDispatchMode):
 
 @pytest.fixture(scope="module")
 def fake_rank() -> Iterator[int]:
-    """One of 8 ranks that do not exist; for all tests, since torch remembers the mesh of an operation."""
+    """One rank of a fake process group of 8; one group for all tests, since torch caches the mesh of an operation."""
     dist.init_process_group("fake", store=FakeStore(), rank=3, world_size=8)
     yield 3
     dist.destroy_process_group()
@@ -57,20 +57,29 @@ def fake_rank() -> Iterator[int]:
 SHAPES = [(1024, 1024)] * 8 + [(2048, 1024), (37, 1024), (64, 3, 7, 7)]
 
 
-def copies(updates: list[Tensor], views: list[MatrixView], **options: object) -> list[Tensor]:
-    """A method without work space."""
-    return [update.clone() for update in updates]
+@pytest.fixture(autouse=True)
+def no_work_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method without temporaries of its own."""
+    monkeypatch.setattr(batching, "orthogonalize", lambda matrix, *args, **options: matrix.clone())
 
 
-@pytest.mark.parametrize("layout", ["one process", "ddp", "fsdp", "hsdp"])
-def test_a_step_holds_what_the_plan_says(layout: str, fake_rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(muon_module, "orthogonalized_updates", copies)
+def peak_of_second_step(optimizer: Muon, before: Sequence[Tensor]) -> int:
+    """The second step, when torch has cached how the results of all operations are sharded."""
+    optimizer.step()
+    with HeldBytes(before) as memory:
+        optimizer.step()
+    assert memory.held == 0, "nothing is kept after the step"
+    return memory.peak
+
+
+@pytest.mark.parametrize("layout", ["ddp", "fsdp", "hsdp"])
+def test_peak_memory_on_many_ranks_is_the_predicted_one(layout: str, fake_rank: int) -> None:
     mesh = init_device_mesh("cpu", (2, 4) if layout == "hsdp" else (8,))
     placements = [Replicate(), Shard(0)] if layout == "hsdp" else [Shard(0)]
     local: list[Tensor] = []
 
     def tensor(shape: tuple[int, ...]) -> Tensor:
-        if layout in ("one process", "ddp"):
+        if layout == "ddp":
             local.append(torch.empty(shape))
             return local[-1]
         rows = chunk_sizes(shape[0], mesh.size(mesh.ndim - 1))[mesh.get_local_rank(mesh.ndim - 1)]
@@ -83,14 +92,38 @@ def test_a_step_holds_what_the_plan_says(layout: str, fake_rank: int, monkeypatc
         optimizer = Muon(parameters, process_group=dist.group.WORLD if layout == "ddp" else None)
         for parameter, shape in zip(parameters, SHAPES, strict=True):
             parameter.grad = tensor(shape)
-            buffer = tensor(shape)
-            optimizer.state[parameter]["momentum_buffer"] = buffer
-        optimizer.step()  # now torch knows how the results of all operations are sharded
-        with HeldBytes(local) as memory:
-            optimizer.step()
-    one = layout == "one process"
-    shards = 4 if layout == "hsdp" else None
-    plan = muon_plan(SHAPES, layout="ddp" if one else layout, ranks=1 if one else 8, shards=shards)
-    planned = plan.temporary[0 if one else fake_rank]
-    assert planned == memory.peak
-    assert memory.held == 0, "nothing is left after the step"
+            optimizer.state[parameter]["momentum_buffer"] = tensor(shape)
+        peak = peak_of_second_step(optimizer, local)
+    cost = muon_cost(SHAPES, layout=layout, ranks=8, shards=4 if layout == "hsdp" else None)
+    assert peak == cost.temporary[fake_rank]
+
+
+def test_parameters_sharded_over_a_single_rank_are_moved_stack_by_stack(fake_rank: int) -> None:
+    mesh = init_device_mesh("cpu", (8, 1), mesh_dim_names=("data", "shard"))["shard"]
+    local: list[Tensor] = []
+
+    def tensor(shape: tuple[int, ...]) -> Tensor:
+        local.append(torch.empty(shape))
+        return DTensor.from_local(local[-1], mesh, [Shard(0)], run_check=False)
+
+    with FakeTensorMode():
+        parameters = [nn.Parameter(tensor(shape)) for shape in SHAPES]
+        optimizer = Muon(parameters)
+        for parameter, shape in zip(parameters, SHAPES, strict=True):
+            parameter.grad = tensor(shape)
+            optimizer.state[parameter]["momentum_buffer"] = tensor(shape)
+        assert peak_of_second_step(optimizer, local) == 2 * 2048 * 1024 * 4
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_one_process_holds_the_updates_and_results_of_one_stack(device: str) -> None:
+    """On an accelerator the eight equal matrices are one stack, which is copied; on a CPU a matrix is alone."""
+    with FakeTensorMode():
+        parameters = [nn.Parameter(torch.empty(shape, device=device)) for shape in SHAPES]
+        for parameter in parameters:
+            parameter.grad = torch.empty_like(parameter)
+        optimizer = Muon(parameters)
+        peak = peak_of_second_step(optimizer, [])
+    assert peak == {"cpu": 2 * 2048 * 1024 * 4, "cuda": 3 * 8 * 1024 * 1024 * 4}[device]
+    assert device == "cpu" or (peak,) == muon_cost(SHAPES, ranks=1).temporary
+    assert 4 * sum(parameter.numel() for parameter in parameters) > 40e6, "all updates together would be more"

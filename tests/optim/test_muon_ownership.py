@@ -1,4 +1,4 @@
-"""The arithmetic under an exchange: who owns what, and who sends how much to whom."""
+"""Owners, slices and buffer offsets of an exchange."""
 
 import itertools
 
@@ -6,14 +6,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orthoscope.optim.sharding.ownership import orthogonalization_cost, owners
-from orthoscope.optim.sharding.splits import chunk_sizes, gather_plan, shard_numels, totals
+from orthoscope.optim.muon.distributed.splits import (
+    chunk_sizes,
+    gather_buffer,
+    orthogonalization_cost,
+    owners,
+    shard_numels,
+    totals,
+)
 
 COSTS = st.lists(st.integers(1, 30), min_size=1, max_size=7)
 
 
 def least_possible(costs: list[int], ranks: int) -> int:
-    """The busiest rank of the best assignment, by trying all of them."""
+    """The load of the busiest rank in the best of all assignments."""
     assignments = itertools.product(range(ranks), repeat=len(costs))
     return min(max(totals(owner, costs, ranks)) for owner in assignments)
 
@@ -50,29 +56,29 @@ def test_a_slice_holds_all_of_the_other_dimensions() -> None:
 
 @given(st.lists(st.integers(0, 40), min_size=2, max_size=9).filter(any))
 def test_every_owned_element_reaches_its_place_in_the_gathered_buffer(owned: list[int]) -> None:
-    plan = gather_plan(tuple(owned))
+    buffer = gather_buffer(tuple(owned))
     ranks = len(owned)
     elements = [[(rank, i) for i in range(count)] for rank, count in enumerate(owned)]
     pieces: list[list[tuple[int, int]]] = [[] for _ in owned]
     for rank, mine in enumerate(elements):
-        if plan.is_padded:
+        if buffer.is_padded:
             pieces[rank] = mine
             continue
         sent = iter(mine)
         for other in range(ranks):
-            pieces[other] += [next(sent) for _ in range(plan.moved(rank, other))]
+            pieces[other] += [next(sent) for _ in range(buffer.moved(rank, other))]
         assert next(sent, None) is None
-    gathered = [element for piece in pieces for element in piece + [(-1, -1)] * (plan.piece - len(piece))]
-    assert len(gathered) == ranks * plan.piece
+    gathered = [element for piece in pieces for element in piece + [(-1, -1)] * (buffer.piece - len(piece))]
+    assert len(gathered) == ranks * buffer.piece
     for rank, mine in enumerate(elements):
-        assert gathered[plan.starts[rank] : plan.starts[rank] + owned[rank]] == mine
+        assert gathered[buffer.starts[rank] : buffer.starts[rank] + owned[rank]] == mine
 
 
 @given(st.lists(st.integers(0, 40), min_size=2, max_size=9).filter(any))
-def test_no_rank_sends_more_than_twice_what_a_balanced_gather_would(owned: list[int]) -> None:
-    plan = gather_plan(tuple(owned))
+def test_the_busiest_rank_of_a_gather_sends_at_most_what_either_way_bounds(owned: list[int]) -> None:
+    buffer = gather_buffer(tuple(owned))
     ranks, total = len(owned), sum(owned)
-    moved = 0 if plan.is_padded else max(plan.moved_away(rank) for rank in range(ranks))
-    busiest = (ranks - 1) * plan.piece + moved
+    moved = 0 if buffer.is_padded else max(buffer.moved_away(rank) for rank in range(ranks))
+    busiest = (ranks - 1) * buffer.piece + moved
     assert busiest <= (ranks - 1) * max(owned), "padding would have been cheaper"
     assert busiest <= (ranks - 1) * -(-total // ranks) + max(owned)

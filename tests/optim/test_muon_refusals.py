@@ -1,4 +1,4 @@
-"""What a Muon cannot mean is refused when it is made, in one sentence, not at its first step."""
+"""Invalid options of Muon are refused when it is constructed, not at its first step."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ def weight_of(*shape: int) -> nn.Parameter:
     return nn.Parameter(gaussian(*shape))
 
 
-def test_what_has_no_meaning_is_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     weight = weight_of(3, 3)
     refusals: list[tuple[type[Exception], str, Callable[[], object]]] = [
         (TypeError, r"a parameter of shape \(2, 2\) is complex", lambda: Muon([nn.Parameter(torch.eye(2) + 0j)])),
@@ -44,7 +44,11 @@ def test_what_has_no_meaning_is_refused() -> None:
         (ValueError, r"adamw_betas must be", lambda: Muon([weight], adamw_betas=(0.9, 1.0))),
         (ValueError, r"adamw_eps must be", lambda: Muon([weight], adamw_eps=-1.0)),
         (ValueError, r"needs at least 1 step, got 0", lambda: Muon([weight], steps=0)),
-        (TypeError, r"needs a whole number of steps, got 2.5", lambda: Muon([{"params": [weight], "steps": 2.5}])),
+        (
+            TypeError,
+            r"steps must be a whole number or None, got 2.5",
+            lambda: Muon([{"params": [weight], "steps": 2.5}]),
+        ),
         (TypeError, r"process_group must be a group .* got 'x': pass", lambda: Muon([weight], process_group="x")),
         (
             TypeError,
@@ -60,8 +64,8 @@ def test_what_has_no_meaning_is_refused() -> None:
             build()
 
 
-def test_mistyped_arguments_are_named() -> None:
-    """In a process of its own: while tests run, arguments of a wrong type do not get as far as our own checks."""
+def test_arguments_of_a_wrong_type_are_refused_by_name() -> None:
+    """In a process of its own, since the type checks of the tests would raise first."""
     script = Path(__file__).with_name("mistyped.py")
     finished = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
@@ -72,7 +76,7 @@ def test_mistyped_arguments_are_named() -> None:
 MISTYPED = [
     r"TypeError: parts and groups must be whole numbers, got 2.0 and 1: convert with int\(\)",
     r"TypeError: parts and groups must be whole numbers, got 1 and '2'",
-    r"TypeError: needs a whole number of steps, got 2.5",
+    r"TypeError: steps must be a whole number or None, got 2.5",
     r"TypeError: .*a real floating type, got dtype='float32'",
     r"TypeError: project_ writes to a tensor, got Linear: pass the weight of a layer",
 ]

@@ -1,4 +1,4 @@
-"""Muon is an optimizer of torch: its AdamW is torch's own, and nothing that `torch.optim` promises is lost."""
+"""Muon keeps the interface of `torch.optim`: groups, states, schedulers, copies, compilation; its AdamW is torch's."""
 
 import copy
 import io
@@ -16,7 +16,7 @@ from torch.optim import _muon as torch_muon
 
 from optim.optimizers import gaussian, quintic, walk
 from orthoscope.optim import MatrixView, Muon
-from orthoscope.optim.update_scale import SCALES
+from orthoscope.optim.muon.views import SCALES
 
 
 def parameter(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> nn.Parameter:
@@ -44,7 +44,7 @@ def groups(parameters: list[nn.Parameter]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "extra", [{}, {"weight_decay": 0.1}, {"maximize": True}, {"lr": torch.tensor(0.01, dtype=torch.float64)}], ids=str
 )
-def test_the_rest_follows_torch_s_adamw_bit_for_bit(extra: dict[str, Any]) -> None:
+def test_other_parameters_follow_torchs_adamw_bit_for_bit(extra: dict[str, Any]) -> None:
     ours, theirs = mixed()[4:], mixed()[4:]
     options = {"lr": 0.01, "weight_decay": 0.0, **extra}
     muon = Muon(
@@ -62,7 +62,7 @@ def test_the_rest_follows_torch_s_adamw_bit_for_bit(extra: dict[str, Any]) -> No
         assert not torch.equal(own, start)
 
 
-def test_plain_parameters_are_told_apart_by_their_shape() -> None:
+def test_parameters_without_groups_are_divided_by_their_shape() -> None:
     """Vectors and scalars go to AdamW with its own rate; a convolution is a matrix."""
     parameters = mixed()
     optimizer = Muon(parameters, lr=0.05, weight_decay=0.1, adamw_lr=0.002, adamw_weight_decay=0.3)
@@ -98,7 +98,7 @@ def saved_and_loaded(state: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("nesterov", [True, False])
-def test_a_state_that_was_saved_continues_as_if_never_interrupted(nesterov: bool) -> None:
+def test_a_run_continues_from_a_saved_state_bit_for_bit(nesterov: bool) -> None:
     parameters = mixed()
     optimizer = Muon(groups(parameters), nesterov=nesterov, dtype=torch.float64)
     walk(optimizer, 3, seed=1)
@@ -139,10 +139,8 @@ def test_a_state_of_other_groups_is_refused() -> None:
     ],
     ids=str,
 )
-def test_a_training_with_torch_s_muon_continues_as_torch_would(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From an optimizer with all other options; in double precision, as torch's products are in bfloat16."""
+def test_a_state_of_torchs_muon_continues_as_in_torch(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """All options differ before loading; in double precision, since torch's products are in bfloat16."""
     monkeypatch.setattr(torch_muon, "_zeropower_via_newtonschulz", quintic)
     weights = [parameter(6, 4), parameter(3, 7, seed=1)]
     torchs = torch.optim.Muon(weights, lr=0.03, momentum=0.8, **options)
@@ -159,7 +157,7 @@ def test_a_training_with_torch_s_muon_continues_as_torch_would(
         torch.testing.assert_close(own.detach(), their.detach(), rtol=0, atol=1e-12)
 
 
-def test_a_state_of_torch_s_muon_that_has_no_counterpart_is_refused() -> None:
+def test_a_state_of_torchs_muon_without_a_counterpart_is_refused() -> None:
     other = torch.optim.Muon([parameter(6, 4)], ns_coefficients=(1.5, -0.5, 0.0)).state_dict()
     with pytest.raises(ValueError, match=r"ns_coefficients=\(1\.5, -0\.5, 0\.0\), and only \(3\.4445, .* 'keller'"):
         Muon([parameter(6, 4)]).load_state_dict(other)
@@ -169,7 +167,7 @@ def test_a_state_of_torch_s_muon_that_has_no_counterpart_is_refused() -> None:
         )
 
 
-def test_views_that_were_saved_as_lists_are_tuples_again() -> None:
+def test_views_that_were_saved_as_lists_are_loaded_as_tuples() -> None:
     """As JSON and YAML save them."""
     ours, theirs = mixed(), mixed()
     optimizer, other = Muon(groups(ours)), Muon(groups(theirs))
@@ -216,7 +214,7 @@ def test_optimizers_are_copied_and_pickled() -> None:
 
 @pytest.mark.parametrize("nesterov", [True, False])
 @pytest.mark.parametrize("shape", [(6, 3), (300, 300)], ids=str)
-def test_gradients_may_come_late_or_never_and_are_not_written_to(shape: tuple[int, int], nesterov: bool) -> None:
+def test_gradients_may_be_missing_and_are_not_modified(shape: tuple[int, int], nesterov: bool) -> None:
     early, late, never = (parameter(*shape, seed=seed) for seed in range(3))
     optimizer = Muon([early, late, never], nesterov=nesterov)
     for step in range(3):
@@ -269,7 +267,7 @@ def test_one_cycle_moves_the_momentum_of_muon() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_a_rate_that_is_a_tensor_is_that_number(weight_decay: float, shape: tuple[int, ...]) -> None:
+def test_a_learning_rate_may_be_a_tensor(weight_decay: float, shape: tuple[int, ...]) -> None:
     ours, theirs = mixed(), mixed()
     rate = torch.full(shape, 0.03, dtype=torch.float64)
     walk(Muon(ours, lr=rate, weight_decay=weight_decay, adamw_lr=rate), 4)
@@ -278,7 +276,7 @@ def test_a_rate_that_is_a_tensor_is_that_number(weight_decay: float, shape: tupl
         torch.testing.assert_close(own.detach(), their.detach(), rtol=0, atol=1e-13)
 
 
-def test_rates_that_are_not_given_suit_the_scale() -> None:
+def test_default_learning_rates_depend_on_the_scale() -> None:
     def rates(**options: Any) -> list[float]:
         return [group["lr"] for group in Muon([parameter(3, 3), parameter(3)], **options).param_groups]
 
@@ -293,7 +291,7 @@ def test_rates_that_are_not_given_suit_the_scale() -> None:
     assert [g["lr"] for g in Muon([together]).param_groups] == [0.004, 0.004]
 
 
-def test_maximising_is_minimising_the_negative() -> None:
+def test_maximizing_is_minimizing_the_negative() -> None:
     ours, theirs = mixed(), mixed()
     up, down = Muon(groups(ours), maximize=True), Muon(groups(theirs))
     for seed in range(3):
@@ -318,7 +316,7 @@ def test_nan_stays_in_its_own_matrix() -> None:
     assert [bool(matrix.isnan().any()) for matrix in experts] == [False, True, False]
 
 
-def test_a_gradient_of_zero_moves_nothing_but_the_decay() -> None:
+def test_a_zero_gradient_leaves_only_weight_decay() -> None:
     weight, empty = parameter(4, 3), nn.Parameter(torch.zeros(0, 3))
     weight.grad, empty.grad = torch.zeros(4, 3, dtype=torch.float64), torch.zeros(0, 3)
     for scale in SCALES:
@@ -338,7 +336,7 @@ def test_a_sparse_gradient_is_refused_before_anything_moves() -> None:
 
 
 COMPILED = """
-import copy, torch
+import copy, sys, torch
 from torch import nn
 from orthoscope.optim import Muon, muon_parameter_groups
 
@@ -365,11 +363,11 @@ for one, two, start in zip(compiled.parameters(), plain.parameters(), model.para
     torch.testing.assert_close(one, two, rtol=0, atol=1e-7)  # compiled, torch counts AdamW's steps in float32
     assert not torch.equal(one, start)
 assert graphs[0] > 0 and len(set(graphs[1:])) == 1, graphs
-print(graphs)
+assert not [name for name in sys.modules if "muon.distributed" in name], "one process needs no code for many"
 """
 
 
 def test_a_compiled_step_gives_the_same_numbers_and_is_not_compiled_again() -> None:
-    """In a process of its own, where no function is wrapped by a type checker; most of its time are torch's imports."""
+    """In a process of its own, since `torch.compile` cannot trace the type checks of the tests."""
     run = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

@@ -1,4 +1,4 @@
-"""A step of Muon is its formula, matrix by matrix, and `torch.optim.Muon` where the conventions are the same."""
+"""A step of Muon is its formula, matrix by matrix, and that of `torch.optim.Muon` with the same options."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from torch.optim import _muon as torch_muon
 
 from optim.optimizers import gaussian, quintic, walk
 from orthoscope.optim import MatrixView, Muon
-from orthoscope.optim.update_scale import SCALES
+from orthoscope.optim.muon.views import SCALES
 
 
 def parameter(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> nn.Parameter:
@@ -26,7 +26,7 @@ SHAPES = [(6, 6), (9, 4), (3, 8), (6, 6), (1, 5)]
 def test_fifty_steps_are_those_of_torch(
     nesterov: bool, scale: str, weight_decay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In double precision: torch's own products are in bfloat16, in which two right answers differ."""
+    """In double precision: torch's own products are in bfloat16, where two correct results differ."""
     monkeypatch.setattr(torch_muon, "_zeropower_via_newtonschulz", quintic)
     ours, theirs = ([parameter(*shape, seed=i) for i, shape in enumerate(SHAPES)] for _ in range(2))
     options: dict[str, Any] = {"lr": 0.03, "momentum": 0.9, "nesterov": nesterov, "weight_decay": weight_decay}
@@ -37,7 +37,7 @@ def test_fifty_steps_are_those_of_torch(
         assert (own - parameter(*own.shape, seed=place)).abs().max() > 0.1
 
 
-def test_one_step_is_torch_s_as_shipped_to_its_bfloat16() -> None:
+def test_one_step_agrees_with_torchs_muon_to_bfloat16_precision() -> None:
     ours, theirs = parameter(16, 40, dtype=torch.float32), parameter(16, 40, dtype=torch.float32)
     walk(Muon([ours], lr=1.0, method="keller"), 1)
     walk(torch.optim.Muon([theirs], lr=1.0, weight_decay=0.0), 1)
@@ -56,7 +56,7 @@ def momentum_after_two_steps(build: Any, **options: Any) -> Tensor:
 
 
 def test_bfloat16_parameters_keep_their_momentum_without_nesterov() -> None:
-    """torch 2.13 normalises the momentum in place: a conversion to the type it has is no copy."""
+    """torch 2.13 normalizes the momentum in place, because `.to` of the same type does not copy."""
     expected = 0.09 * gaussian(64, 32, seed=0) + 0.1 * gaussian(64, 32, seed=1)
     ours = momentum_after_two_steps(Muon)
     assert (ours - expected).norm() < 0.01 * expected.norm()
@@ -65,7 +65,7 @@ def test_bfloat16_parameters_keep_their_momentum_without_nesterov() -> None:
 
 
 @pytest.mark.parametrize("nesterov", [True, False])
-def test_gradients_may_have_more_digits_than_their_parameters(nesterov: bool) -> None:
+def test_gradients_may_have_a_wider_type_than_their_parameters(nesterov: bool) -> None:
     """As after `p.grad_dtype = torch.float32`, which `torch.optim.Muon` takes too; the bias goes to AdamW."""
     wide, narrow = ([nn.Parameter(torch.ones(8, 6).bfloat16()), nn.Parameter(torch.ones(6).bfloat16())] for _ in "ab")
     for weight in wide:
@@ -137,7 +137,7 @@ def test_every_matrix_of_a_parameter_moves_by_its_own_polar_factor_and_scale(kin
 
 
 @pytest.mark.parametrize("shape", [(40, 10), (10, 40), (20, 20), (12, 4, 3, 3)], ids=str)
-def test_scales_fix_the_size_that_they_are_named_after(shape: tuple[int, ...]) -> None:
+def test_every_scale_fixes_its_norm_of_the_update(shape: tuple[int, ...]) -> None:
     def update(scale: str) -> Tensor:
         weight = nn.Parameter(torch.zeros(shape, dtype=torch.float64))
         weight.grad = gaussian(*shape)
@@ -158,10 +158,10 @@ def test_scales_fix_the_size_that_they_are_named_after(shape: tuple[int, ...]) -
     torch.testing.assert_close(spectral, 0.3 * max(1, rows / columns) ** 0.5, rtol=1e-9, atol=0)
 
 
-def test_many_parameters_at_once_move_as_each_alone() -> None:
-    """Stacks of several chunks, of plain and of fused parameters, with a batch that is cut."""
-    shapes = [(32, 32)] * 150 + [(96, 32)] * 3 + [(200, 32, 32), (3, 5), (5, 3)]
-    views = [MatrixView()] * 150 + [MatrixView(parts=3)] * 3 + [MatrixView(batched=True)] + [MatrixView()] * 2
+def test_many_parameters_move_as_each_would_alone() -> None:
+    """Several stacks of plain and of fused parameters, and experts that are more than one stack."""
+    shapes = [(32, 32)] * 300 + [(96, 32)] * 3 + [(300, 32, 32), (3, 5), (5, 3)]
+    views = [MatrixView()] * 300 + [MatrixView(parts=3)] * 3 + [MatrixView(batched=True)] + [MatrixView()] * 2
     together = [parameter(*shape, seed=i, dtype=torch.float32) for i, shape in enumerate(shapes)]
     walk(Muon([{"params": together, "views": views}], lr=0.1), 1)
     generator = torch.Generator().manual_seed(0)
@@ -180,7 +180,7 @@ def test_double_precision_parameters_are_computed_in_double_precision() -> None:
     torch.testing.assert_close(weight.detach(), -expected, rtol=0, atol=1e-13)
 
 
-def test_products_may_be_asked_for_in_another_type() -> None:
+def test_products_are_computed_in_the_requested_type() -> None:
     def direction(dtype: torch.dtype | None) -> Tensor:
         weight = nn.Parameter(torch.zeros(24, 16))
         weight.grad = gaussian(24, 16, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Which matrices a parameter holds, shown on layers themselves."""
+"""The matrices of a parameter compute the outputs of its layer."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ cases = pytest.mark.parametrize("case", CASES)
 
 
 @cases
-def test_matrices_have_the_announced_shape_and_go_back_where_they_came_from(case: str) -> None:
+def test_matrices_have_the_stated_shape_and_are_assembled_to_the_parameter(case: str) -> None:
     shape, view, expected = CASES[case]
     tensor = gaussian(*shape)
     matrices = view.matrices(tensor)
@@ -52,7 +52,7 @@ def test_matrices_of_a_grouped_convolution_compute_its_outputs() -> None:
 
 
 def test_matrices_of_a_transposed_convolution_compute_its_outputs() -> None:
-    """At the centre of the output, all positions of the kernel meet one input each."""
+    """At the center of the output, every position of the kernel is applied to one input."""
     layer = nn.ConvTranspose2d(6, 4, 3, groups=2, padding=1, bias=False, dtype=torch.float64)
     image = gaussian(1, 6, 3, 3)
     matrices = MatrixView(groups=2, transposed=True).matrices(layer.weight)
@@ -69,7 +69,7 @@ def test_matrices_of_fused_attention_are_query_key_and_value() -> None:
         torch.testing.assert_close(x @ matrix.T, expected)
 
 
-def test_what_cannot_be_cut_is_refused() -> None:
+def test_views_that_do_not_fit_a_parameter_are_refused() -> None:
     with pytest.raises(ValueError, match=r"\(10, 4\) cannot be cut into equal blocks by MatrixView\(parts=3"):
         MatrixView(parts=3).shape((10, 4))
     with pytest.raises(ValueError, match=r"\(5, 4, 3\) cannot be cut"):

@@ -46,7 +46,7 @@ def test_ten_thousand_steps_do_not_drift(case: Case, shape: tuple[int, int]) -> 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("case", ORDINARY, ids=str)
-def test_weights_stay_orthonormal_to_the_rounding_of_their_type(case: Case, dtype: torch.dtype) -> None:
+def test_weights_stay_orthonormal_to_the_precision_of_their_type(case: Case, dtype: torch.dtype) -> None:
     start = polar_factor(gaussian(9, 4, dtype=dtype if dtype.is_complex else torch.float64))
     parameter = nn.Parameter(start.to(dtype, copy=True))
     optimizer = case(on_stiefel([parameter]))
@@ -72,7 +72,7 @@ def test_nan_in_a_gradient_reaches_its_own_weight_and_no_other(case: Case) -> No
     assert error([parameters[0], parameters[2]]) < 1e-14
 
 
-def test_steps_of_a_batch_hold_several_dimensions_and_wide_matrices() -> None:
+def test_a_batch_may_have_several_dimensions_and_wide_matrices() -> None:
     for case in ORDINARY:
         start = torch.stack([frame(3, 5, seed=i).detach() for i in range(6)]).reshape(2, 3, 3, 5)
         batch = nn.Parameter(start)

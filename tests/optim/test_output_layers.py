@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 
 from orthoscope.optim import muon_parameter_groups
-from orthoscope.optim.layer_views import output_layers
+from orthoscope.optim.muon.groups import output_layers
 
 
 def layers(*names: str) -> nn.Sequential:
@@ -15,7 +15,7 @@ def layers(*names: str) -> nn.Sequential:
 
 @pytest.mark.parametrize("name", ["head", "classifier", "lm_head", "qa_outputs", "score"])
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_a_head_is_known_by_its_name_wherever_it_is_defined(name: str, wrapped: bool) -> None:
+def test_a_head_is_recognized_by_its_name_wherever_it_is_defined(name: str, wrapped: bool) -> None:
     """As in VGG the classifier may be several layers, of which only the last is the output."""
     top = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
     model: nn.Module = nn.Sequential(OrderedDict({name: top, "body": nn.Linear(4, 8), "end": nn.Linear(8, 8)}))
@@ -54,9 +54,7 @@ def test_a_language_model_that_defines_its_head_first_keeps_its_last_projection(
     ],
     ids=str,
 )
-def test_names_that_mean_an_output_decide_and_others_only_at_the_end(
-    names: tuple[str, ...], outputs: list[str]
-) -> None:
+def test_ambiguous_names_count_as_outputs_only_at_the_end(names: tuple[str, ...], outputs: list[str]) -> None:
     assert output_layers(layers(*names)) == set(outputs)
 
 

@@ -1,4 +1,4 @@
-"""A state that is not of these parameters, or not of this rule, is refused before anything is taken over."""
+"""A state of other parameters or of another optimizer is refused before anything is loaded."""
 
 import copy
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def test_muon_refuses_the_state_of_another_optimizer(other: Build, options: str)
     )
 
 
-def test_muon_refuses_a_state_without_what_it_continues_from() -> None:
+def test_muon_refuses_a_state_that_lacks_an_entry() -> None:
     source = grouped(4)
     walk(source, 2)
     state = source.state_dict()
@@ -67,7 +67,7 @@ def test_muon_refuses_a_state_without_what_it_continues_from() -> None:
     check_untouched(grouped(4), exchanged, r"body.bias follows AdamW and its state has momentum_buffer but no 'step'")
 
 
-def test_a_parameter_that_has_no_state_yet_starts_with_none() -> None:
+def test_a_parameter_without_a_saved_state_starts_afresh() -> None:
     source = grouped(4)
     walk(source, 1)
     state = source.state_dict()
@@ -88,10 +88,12 @@ def test_muon_refuses_a_state_of_another_width() -> None:
     check_untouched(
         grouped(32),
         state,
-        r"body.weight has shape \(32, 32\) and the state was saved for one of shape \(16, 16\): load",
+        r"body.weight has shape \(32, 32\) and its saved momentum_buffer \(16, 16\): load",
     )
     check_untouched(
-        grouped(32), {**state, "state": {1: state["state"][1]}}, r"body.bias has shape \(32,\) and .* of shape \(16,\)"
+        grouped(32),
+        {**state, "state": {1: state["state"][1]}},
+        r"body.bias has shape \(32,\) and its saved exp_avg \(16,\)",
     )
 
 
@@ -110,8 +112,6 @@ def test_optimizers_on_manifolds_refuse_a_state_of_another_width(case: Case, bat
     walk(source, 1)
     optimizer(4).load_state_dict(copy.deepcopy(source.state_dict()))
     shape = r"\(3, 8, 2\)" if batched else r"\(8, 2\)"
-    check_untouched(
-        optimizer(8), source.state_dict(), rf"a parameter has shape {shape} and the state was saved for one"
-    )
+    check_untouched(optimizer(8), source.state_dict(), rf"a parameter has shape {shape} and its saved")
     only_plain = {**source.state_dict(), "state": {1: source.state_dict()["state"][1]}}
-    check_untouched(optimizer(8), only_plain, r"a parameter has shape \(8,\) and .* of shape \(4,\)")
+    check_untouched(optimizer(8), only_plain, r"a parameter has shape \(8,\) and its saved .* \(4,\)")

@@ -1,4 +1,4 @@
-"""The three-product step against the polar retraction in float64: orthonormal, of second order, refused when long."""
+"""The short step against the polar retraction: orthonormal, of second order, and refused when it is too long."""
 
 import pytest
 import torch
@@ -6,10 +6,9 @@ from torch import Tensor, nn
 
 from optim.optimizers import gaussian, on_stiefel, walk
 from orthoscope.linalg import haar, orthonormality_error, polar_factor
-from orthoscope.linalg.gram_series import gram_excess
 from orthoscope.manifolds import Stiefel
 from orthoscope.optim import RiemannianSGD
-from orthoscope.optim.short_step import _excess, _remainder, short_step_
+from orthoscope.optim.short_step import retraction_term, short_step_, tangent_gram
 
 SHAPES = [(6, 6), (1, 1), (3, 1), (12, 4), (40, 5), (2, 5, 5), (3, 9, 2)]
 TYPES = [torch.float64, torch.complex128]
@@ -40,8 +39,8 @@ def test_a_short_step_is_the_polar_retraction_to_second_order(shape: tuple[int, 
 
 
 @pytest.mark.parametrize("shape", [(64, 64), (256, 64), (256, 8)], ids=str)
-def test_what_is_left_of_the_excess_is_within_the_bound_and_longer_steps_are_refused(shape: tuple[int, int]) -> None:
-    """The float32 limit is large enough to be seen in float64."""
+def test_the_remaining_deviation_is_within_the_bound_and_longer_steps_are_refused(shape: tuple[int, int]) -> None:
+    """With the limit of float32, large enough to be measured in float64."""
     x = haar(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     gradient = gaussian(*shape, seed=1)
     taken: list[float] = []
@@ -58,7 +57,7 @@ def test_what_is_left_of_the_excess_is_within_the_bound_and_longer_steps_are_ref
 
 
 def unlimited(x: Tensor, gradient: Tensor, rate: float, limit: float = 0.0) -> Tensor:
-    """The docstring's formulas, term by term; `limit` is up to where the correction is left out."""
+    """The docstring's formulas, term by term; the correction is omitted up to `limit`."""
     overlap = x.mT @ gradient
     s, omega = (overlap + overlap.mT) / 2, (overlap - overlap.mT) / 2
     identity = torch.eye(x.shape[-1], dtype=x.dtype)
@@ -74,8 +73,8 @@ def unlimited(x: Tensor, gradient: Tensor, rate: float, limit: float = 0.0) -> T
 
 
 @pytest.mark.parametrize("shape", [(256, 64), (256, 8)], ids=str)
-def test_what_is_left_out_of_a_short_step_is_not_felt(shape: tuple[int, int]) -> None:
-    """With X ← X(I + ηS + R) - ηG the excess is 2R + E + R² + η(ΩR - RΩ), whatever R is."""
+def test_omitted_terms_of_a_short_step_are_below_rounding(shape: tuple[int, int]) -> None:
+    """With X ← X(I + ηS + R) - ηG the deviation is 2R + E + R² + η(ΩR - RΩ), whatever R is."""
     x, gradient = (
         haar(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64),
         gaussian(*shape, seed=1),
@@ -84,13 +83,13 @@ def test_what_is_left_out_of_a_short_step_is_not_felt(shape: tuple[int, int]) ->
     left: dict[bool, list[float]] = {True: [], False: []}
     for rate in torch.logspace(-6, 0, 120, dtype=torch.float64).tolist():
         hermitian, skew = rate * (overlap + overlap.mT) / 2, rate * (overlap - overlap.mT) / 2
-        excess = _excess(gradient, hermitian, skew, rate)
-        r = _remainder(excess.clone(), skew, limit)
+        excess = tangent_gram(gradient, hermitian, skew, rate)
+        r = retraction_term(excess, skew, limit)
         if r is None:
             continue
         by_formula = 2 * r + excess + r @ r + skew @ r - r @ skew
         moved = x @ (torch.eye(shape[1], dtype=torch.float64) + hermitian + r) - rate * gradient
-        torch.testing.assert_close(gram_excess(moved), by_formula, rtol=0, atol=1e-13)
+        torch.testing.assert_close(moved.mT @ moved - torch.eye(shape[1]).double(), by_formula, rtol=0, atol=1e-13)
         left[bool((r == -excess / 2).all())].append(float(by_formula.abs().max()))
     for found in left.values():
         assert found, "both with and without the correction"
@@ -99,14 +98,14 @@ def test_what_is_left_out_of_a_short_step_is_not_felt(shape: tuple[int, int]) ->
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_it_is_the_formula_of_its_docstring(shape: tuple[int, ...]) -> None:
+def test_a_short_step_is_the_formula_of_its_docstring(shape: tuple[int, ...]) -> None:
     x, gradient = frame_and_gradient(shape, torch.float64)
     new = stepped(x, gradient, 1e-5)
     assert new is not None
     torch.testing.assert_close(new, unlimited(x, gradient, 1e-5), rtol=0, atol=1e-15)
 
 
-def test_shapes_between_square_and_tall_and_nan_are_left_to_the_usual_step() -> None:
+def test_nan_and_shapes_between_square_and_tall_are_refused() -> None:
     x, gradient = frame_and_gradient((8, 5), torch.float64)
     assert stepped(x, gradient, 1e-6) is None
     x, gradient = frame_and_gradient((8, 8), torch.float64)
@@ -116,7 +115,7 @@ def test_shapes_between_square_and_tall_and_nan_are_left_to_the_usual_step() -> 
 
 @pytest.mark.parametrize("by_columns", [False, True])
 @pytest.mark.parametrize("shape", [(8, 8), (24, 6)], ids=str)
-def test_a_frame_is_moved_where_it_is_whatever_its_layout_and_not_at_all_if_the_step_is_long(
+def test_a_short_step_writes_in_place_for_any_strides_and_a_long_one_writes_nothing(
     shape: tuple[int, int], by_columns: bool
 ) -> None:
     x, gradient = frame_and_gradient(shape, torch.float64)
@@ -129,8 +128,8 @@ def test_a_frame_is_moved_where_it_is_whatever_its_layout_and_not_at_all_if_the_
 
 
 @pytest.mark.parametrize("shape", [(24, 24), (60, 12), (12, 60)], ids=str)
-def test_short_and_usual_steps_follow_the_same_path_and_neither_drifts(shape: tuple[int, int]) -> None:
-    """Momentum that is forgotten at once is no momentum, but takes the usual step."""
+def test_short_steps_and_retractions_follow_the_same_path_without_drift(shape: tuple[int, int]) -> None:
+    """A negligible momentum always retracts."""
     start = haar(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     short, usual = nn.Parameter(start.float()), nn.Parameter(start.clone())
     walk(RiemannianSGD(on_stiefel([short]), lr=1e-4), 2000)
@@ -142,8 +141,8 @@ def test_short_and_usual_steps_follow_the_same_path_and_neither_drifts(shape: tu
 
 @pytest.mark.parametrize("lr", [1e-3, 1e-2, 2e-2, 5e-2])
 @pytest.mark.parametrize("shape", [(768, 64), (64, 64)], ids=str)
-def test_what_short_steps_leave_does_not_add_up_along_one_direction(shape: tuple[int, int], lr: float) -> None:
-    """A gradient of rank one that never changes: what every step leaves has the same sign."""
+def test_deviations_of_short_steps_do_not_accumulate_along_one_direction(shape: tuple[int, int], lr: float) -> None:
+    """With a constant gradient of rank one, all steps leave deviations of the same sign."""
     parameter = nn.Parameter(haar(*shape, generator=torch.Generator().manual_seed(0)))
     parameter.grad = gaussian(shape[0], 1).float() @ gaussian(1, shape[1], seed=1).float() / shape[0] ** 0.5
     optimizer = RiemannianSGD(on_stiefel([parameter]), lr=lr)

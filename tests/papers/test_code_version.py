@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from orthoscope.papers import code_version as versions
-from orthoscope.papers.code_version import code_version
+from orthoscope_papers import code_version as versions
+from orthoscope_papers.code_version import code_version
 
 MODULE = '''"""A docstring."""
-from orthoscope.papers.drawing import figure
+from orthoscope_papers.drawing import figure
 from orthoscope.linalg.rule import rule
 from orthoscope.report.shade import shade
-CLAIM = "It is so."
+from orthoscope_papers.experiments import Figure
 LIMIT = 3
 LEVEL = 4
 class Config: ...
@@ -27,6 +27,7 @@ def check(rows):
     return LEVEL
 def plot(rows):
     return figure(rows)
+figure_1 = Figure(claim="It is so.", quick=Config())
 '''
 RULE = "def rule(limit):\n    return limit\n"
 
@@ -38,12 +39,14 @@ def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
 
     def of(old: str = "", new: str = "", rule: str = RULE, drawing: str = "figure = str\n") -> str:
         assert old in MODULE
-        files = {"papers/some/figure_1": MODULE.replace(old, new) if old else MODULE, "linalg/rule": rule}
-        files |= {
-            "papers/drawing": drawing,
-            "report/shade": "shade = 1\n",
-            "linalg/__init__": "",
-            "papers/__init__": "",
+        files = {
+            "orthoscope_papers/some/figure_1": MODULE.replace(old, new) if old else MODULE,
+            "orthoscope_papers/drawing": drawing,
+            "orthoscope_papers/experiments": "Figure = dict\n",
+            "orthoscope_papers/__init__": "",
+            "orthoscope/linalg/rule": rule,
+            "orthoscope/linalg/__init__": "",
+            "orthoscope/report/shade": "shade = 1\n",
         }
         for name, text in files.items():
             path = tmp_path / f"{name}.py"
@@ -78,8 +81,10 @@ def test_comments_docstrings_checks_and_drawing_do_not_count(version: Callable[.
 
 
 def test_the_version_of_a_real_experiment_follows_its_imports_down_to_the_arithmetic() -> None:
-    tree = ast.parse(versions._file("papers.lu2024.low_rank_update").read_text())
-    reached = versions._closure(versions._imports(tree, "papers.lu2024.low_rank_update"))
-    assert {"models", "training", "metrics.weights", "linalg", "data", "theory"} <= reached
-    assert not any(module.startswith(("report", "papers.drawing")) for module in reached)
+    module = "orthoscope_papers.lu2024.low_rank_update"
+    tree = ast.parse(versions._file(module).read_text())
+    reached = versions._closure(versions._imports(tree, module))
+    parts = ("models", "training", "metrics.weights", "linalg", "data", "theory")
+    assert {f"orthoscope.{part}" for part in parts} <= reached
+    assert not any(name.startswith(("orthoscope.report", "orthoscope_papers.drawing")) for name in reached)
     assert code_version("lu2024/low_rank_update") != code_version("lu2024/optimizer_updates")

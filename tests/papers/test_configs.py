@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from orthoscope.papers.configs import parsed
+from orthoscope_papers.experiments import parsed
 
 
 @dataclass(frozen=True)

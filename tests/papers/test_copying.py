@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from orthoscope.papers.ju2025 import copying
-from orthoscope.papers.ju2025.copying import (
+from orthoscope_papers.ju2025 import copying
+from orthoscope_papers.ju2025.copying import (
     ARMS,
     BLANK,
     QUICK,
@@ -24,7 +24,7 @@ from orthoscope.papers.ju2025.copying import (
     sequences,
     training_losses,
 )
-from orthoscope.papers.results import plain, read_meta, read_table, save, table_of
+from orthoscope_papers.results import plain, read_meta, read_table, save, table_of
 
 SAVED = Path(__file__).parents[2] / "results" / "ju2025" / "copying"
 

@@ -5,8 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from orthoscope.papers.drawing import Heat, Panel, Series, figure
-from orthoscope.papers.heat_map import colour
+from orthoscope_papers.drawing import Heat, Panel, Series, figure, heat_color
 
 SVG = "{http://www.w3.org/2000/svg}"
 X, Y = [1, 2, 3], [1.0, 2.0, 3.0]
@@ -48,18 +47,18 @@ def test_an_interval_is_bars_or_a_band_or_nothing() -> None:
     assert "inf" not in band
 
 
-def test_predictions_are_black_and_take_no_colour_from_the_measured() -> None:
+def test_predictions_are_black_and_take_no_color_from_the_measured() -> None:
     drawn = figure([panel(Series("theory", X, Y, theory=True), Series("measured", X, Y))])
     strokes = [line.get("stroke") for line in ElementTree.fromstring(drawn).iter(SVG + "polyline")]
     assert strokes == ["#1c1f24", "#0072b2"]
 
 
-def test_twelve_series_have_twelve_looks_and_a_thirteenth_is_refused() -> None:
+def test_twelve_series_have_twelve_styles_and_a_thirteenth_is_refused() -> None:
     lines = [Series(str(index), X, Y) for index in range(13)]
     drawn = ElementTree.fromstring(figure([panel(*lines[:12])]))
-    looks = {(line.get("stroke"), line.get("stroke-dasharray")) for line in drawn.iter(SVG + "polyline")}
-    assert len(looks) == 12
-    with pytest.raises(AssertionError, match="one look"):
+    styles = {(line.get("stroke"), line.get("stroke-dasharray")) for line in drawn.iter(SVG + "polyline")}
+    assert len(styles) == 12
+    with pytest.raises(AssertionError, match="one style"):
         figure([panel(*lines)])
 
 
@@ -79,18 +78,18 @@ def test_places_are_vertical_lines_with_their_names() -> None:
     assert ">layer 2<" in figure([panel(Series("a", X, Y), places=[("layer 2", 2)])])
 
 
-def test_a_heat_map_has_a_cell_a_number_and_grey_where_there_is_none() -> None:
+def test_a_heat_map_has_a_cell_a_number_and_gray_where_there_is_none() -> None:
     drawn = figure([heat([[0.0, 0.5, 1.0], [None, math.inf, 0.25]])])
     fills = [rect.get("fill") for rect in ElementTree.fromstring(drawn).iter(SVG + "rect")]
     cells = fills[1:7]
     assert cells == ["#440154", "#21918c", "#fde725", "#d0d3d8", "#d0d3d8", "#3b528b"]
-    assert len(fills) == 1 + 6 + 40, "the page, the cells and the colour bar"
+    assert len(fills) == 1 + 6 + 40, "the page, the cells and the color bar"
     for label in (">8<", ">32<", ">2<", ">4<", ">share; upward: batch<"):
         assert label in drawn
 
 
-def test_colours_stay_at_the_ends_beyond_them_and_may_be_logarithmic() -> None:
-    assert colour(-1.0) == colour(0.0) == "#440154"
-    assert colour(2.0) == colour(1.0) == "#fde725"
+def test_colors_stay_at_the_ends_beyond_them_and_may_be_logarithmic() -> None:
+    assert heat_color(-1.0) == heat_color(0.0) == "#440154"
+    assert heat_color(2.0) == heat_color(1.0) == "#fde725"
     shown = Heat("t", "m", "a", "u", [1], [1], [[1e-2]], 1e-4, 1.0, logarithmic=True)
     assert 'fill="#21918c"' in figure([shown, panel(Series("a", X, Y))])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from orthoscope.models import MLP
-from orthoscope.papers.lu2024.low_rank_update import (
+from orthoscope_papers.lu2024.low_rank_update import (
     NETWORKS,
     QUICK,
     WHOLE,
@@ -25,7 +25,7 @@ from orthoscope.papers.lu2024.low_rank_update import (
     rises,
     run,
 )
-from orthoscope.papers.results import plain, read_meta, read_table
+from orthoscope_papers.results import plain, read_meta, read_table
 
 SAVED = Path(__file__).parents[2] / "results" / "lu2024" / "low_rank_update"
 

@@ -9,14 +9,13 @@ import pytest
 
 from cli.process import orthoscope
 from orthoscope.data.catalog import CATALOG
-from orthoscope.papers.calibration import outcomes
-from orthoscope.papers.calibration.grid import grid
-from orthoscope.papers.catalog import Entry, Setting, catalog, chosen
-from orthoscope.papers.cifar100 import CIFAR100
-from orthoscope.papers.experiments import config_of, load
-from orthoscope.papers.missing_data import missing_data, sentence
-from orthoscope.papers.reproduction import STORE, reproduce
-from orthoscope.sweep.engines.inline import InlineEngine
+from orthoscope.sweep.engines import InlineEngine
+from orthoscope_papers.calibration import outcomes
+from orthoscope_papers.calibration.grid import grid
+from orthoscope_papers.catalog import Entry, Setting, catalog, chosen
+from orthoscope_papers.datasets import CIFAR100, missing_data, sentence
+from orthoscope_papers.experiments import load
+from orthoscope_papers.reproduction import STORE, reproduce
 
 FETCHED = {name for name, entry in CATALOG.items() if entry.files} | {CIFAR100}
 FAST, OTHER = "daneshmand2021/figure_2a", "lu2024/low_rank_update"
@@ -44,7 +43,7 @@ def named_in(config: Any) -> set[str]:
 
 @pytest.mark.parametrize("setting", get_args(Setting))
 def test_an_experiment_needs_the_data_that_its_configuration_names(setting: Setting) -> None:
-    named = {entry.name: named_in(config_of(load(entry.name), setting)) for entry in catalog()}
+    named = {entry.name: named_in(load(entry.name).settings[setting]) for entry in catalog()}
     assert {entry.name: set(entry.needs(setting)) for entry in catalog()} == named
     assert any(named.values()) is (setting != "quick"), "quick settings run on what is embedded"
 

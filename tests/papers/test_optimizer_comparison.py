@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from orthoscope.papers.ju2025.optimizer_comparison import (
+from orthoscope_papers.ju2025.optimizer_comparison import (
     QUICK,
     best_rate,
     cells,
@@ -23,23 +23,24 @@ from orthoscope.papers.ju2025.optimizer_comparison import (
     run,
     summary,
 )
-from orthoscope.papers.ju2025.optimizers import OPTIMIZERS, SideBySide
-from orthoscope.papers.ju2025.tuned_training import (
+from orthoscope_papers.ju2025.tuned_training import (
     CHOICE,
     COMPARISON,
     DIGITS,
+    OPTIMIZERS,
     TASKS,
     TEXT,
     Config,
     Job,
     Row,
+    SideBySide,
     batches,
     held_out,
     network,
     rising_and_falling,
     training,
 )
-from orthoscope.papers.results import plain, read_meta, read_table
+from orthoscope_papers.results import plain, read_meta, read_table
 
 SAVED = Path(__file__).parents[2] / "results" / "ju2025" / "optimizer_comparison"
 

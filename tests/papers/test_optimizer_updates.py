@@ -11,7 +11,8 @@ import torch
 from orthoscope.data import load
 from orthoscope.metrics import angle_change, parameter_independence
 from orthoscope.models import MLP
-from orthoscope.papers.lu2024.optimizer_updates import (
+from orthoscope.training import minibatches, train
+from orthoscope_papers.lu2024.optimizer_updates import (
     OPTIMIZERS,
     QUICK,
     Config,
@@ -27,8 +28,7 @@ from orthoscope.papers.lu2024.optimizer_updates import (
     run,
     trajectory,
 )
-from orthoscope.papers.results import plain, read_meta, read_table
-from orthoscope.training import minibatches, train
+from orthoscope_papers.results import plain, read_meta, read_table
 
 SAVED = Path(__file__).parents[2] / "results" / "lu2024" / "optimizer_updates"
 

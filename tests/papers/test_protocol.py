@@ -1,19 +1,19 @@
 """Every experiment keeps the protocol, and the committed results are what its code makes of the committed tables."""
 
+import ast
 import dataclasses
 from pathlib import Path
-from types import ModuleType
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
-from orthoscope.papers.catalog import LIMITS, Entry, catalog, folder_of
-from orthoscope.papers.command import results_page
-from orthoscope.papers.configs import parsed
-from orthoscope.papers.evidence import Verdict
-from orthoscope.papers.experiments import cells_of, config_of, joined, load, run_cell
-from orthoscope.papers.reproduction import planned
-from orthoscope.papers.results import plain, read_meta, read_table, rows_of, seeds_of, table_of
+from orthoscope_papers.catalog import LIMITS, Entry, catalog, folder_of, papers
+from orthoscope_papers.document import saved_document
+from orthoscope_papers.evidence import Verdict
+from orthoscope_papers.experiments import import_runner, joined, load, parsed, run_cell
+from orthoscope_papers.reproduction import planned
+from orthoscope_papers.results import plain, read_meta, read_table, rows_of, seeds_of, table_of
+from orthoscope_papers.views import results_page
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -24,34 +24,29 @@ experiments = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.
 saved_experiments = pytest.mark.parametrize("entry", SAVED, ids=lambda entry: entry.name)
 
 
-def configs(module: Any) -> list[Any]:
-    return [config_of(module, setting) for setting in ("quick", "default", "full")]
-
-
 @experiments
-def test_a_module_has_every_name_of_the_protocol(entry: Entry) -> None:
-    module = load(entry.name)
-    assert isinstance(module, ModuleType)
+def test_an_experiment_keeps_the_protocol(entry: Entry) -> None:
+    experiment, module = load(entry.name), import_runner(entry.module)
     assert module.__doc__
     assert entry.claim.endswith(".")
     assert entry.claim[0].isupper()
     assert " " in entry.claim
     assert entry.kind in LIMITS
-    for verb in ("run", "check", "compare", "plot"):
-        assert callable(getattr(module, verb)), verb
+    for verb in ("run", "cells", "check", "compare", "plot"):
+        assert callable(getattr(experiment, verb)), verb
     assert module.Config.__dataclass_params__.frozen
-    assert all(isinstance(config, module.Config) for config in configs(module))
-    assert config_of(module, "quick") != config_of(module, "default")
-    assert not entry.has_full or module.Config() != module.FULL
-    assert set(module.Row.__annotations__.values()) <= {str, int, float}
-    assert issubclass(module.Row, tuple)
+    assert all(type(config) is module.Config for config in experiment.settings.values())
+    assert experiment.settings["quick"] != experiment.settings["default"]
+    assert entry.has_full == (experiment.settings["full"] != experiment.settings["default"])
+    assert set(experiment.Row.__annotations__.values()) <= {str, int, float}
+    assert issubclass(experiment.Row, tuple)
 
 
 @experiments
 def test_every_configuration_and_every_cell_survives_json(entry: Entry) -> None:
-    module = load(entry.name)
-    for config in configs(module):
-        cells = cells_of(module, config)
+    experiment, module = load(entry.name), import_runner(entry.module)
+    for config in experiment.settings.values():
+        cells = experiment.cells(config)
         assert cells
         assert len(set(cells)) == len(cells), "no run twice"
         for one in (config, *cells):
@@ -62,12 +57,12 @@ def test_every_configuration_and_every_cell_survives_json(entry: Entry) -> None:
 
 @pytest.mark.parametrize("name", ["joudaki2024/figure_6_1"])
 def test_cells_joined_in_order_are_the_whole(name: str) -> None:
-    module = load(name)
-    config = module.QUICK
-    cells = cells_of(module, config)
+    experiment = load(name)
+    config = experiment.settings["quick"]
+    cells = experiment.cells(config)
     assert len(cells) > 1
-    tables = [run_cell({"experiment": name, "config": plain(cell)})["table"] for cell in cells]
-    assert rows_of(joined(tables), module.Row) == module.run(config)
+    tables = [run_cell({"module": name, "config": plain(cell)})["table"] for cell in cells]
+    assert rows_of(joined(tables), experiment.Row) == experiment.run(config)
 
 
 def test_figures_of_the_same_trainings_are_one_run() -> None:
@@ -76,18 +71,10 @@ def test_figures_of_the_same_trainings_are_one_run() -> None:
     assert plans[0].cells == plans[1].cells
 
 
-@experiments
-def test_a_module_that_others_run_by_has_what_a_run_needs(entry: Entry) -> None:
-    module = load(entry.name)
-    runner = load(getattr(module, "RUNNER", entry.name))
-    assert issubclass(module.Config, runner.Config)
-    assert (module.run, module.Row) == (runner.run, runner.Row)
-
-
 def test_a_run_that_was_planned_with_other_code_is_refused() -> None:
-    module = load("lu2024/low_rank_update")
+    quick = load("lu2024/low_rank_update").settings["quick"]
     with pytest.raises(ValueError, match=r"code of lu2024/low_rank_update changed after .*: run the command again"):
-        run_cell({"experiment": "lu2024/low_rank_update", "config": plain(module.QUICK), "code": "0"})
+        run_cell({"module": "lu2024/low_rank_update", "config": plain(quick), "code": "0"})
 
 
 def test_tables_of_other_columns_are_not_joined() -> None:
@@ -97,24 +84,24 @@ def test_tables_of_other_columns_are_not_joined() -> None:
 
 
 def test_a_cell_whose_configuration_no_longer_parses_is_refused_by_name() -> None:
-    module = load("lu2024/low_rank_update")
+    quick = load("lu2024/low_rank_update").settings["quick"]
     with pytest.raises(ValueError, match=r"configuration of lu2024/low_rank_update has no field 'heads'"):
-        run_cell({"experiment": "lu2024/low_rank_update", "config": {**plain(module.QUICK), "heads": 2}})
+        run_cell({"module": "lu2024/low_rank_update", "config": {**plain(quick), "heads": 2}})
 
 
 @saved_experiments
 def test_committed_results_are_what_the_code_finds_in_their_tables(entry: Entry) -> None:
-    module, folder = load(entry.name), folder_of(entry.name, "default", RESULTS)
-    meta, rows = read_meta(folder), read_table(folder, module.Row)
+    experiment, folder = load(entry.name), folder_of(entry.name, "default", RESULTS)
+    meta, rows = read_meta(folder), read_table(folder, experiment.Row)
     assert meta["experiment"] == entry.name
     assert meta.get("setting", "default") == "default"
-    assert meta["config"] == plain(module.Config())
-    assert meta["seeds"] == seeds_of(module.Config())
-    assert meta["checks"] == module.check(rows)
+    assert meta["config"] == plain(experiment.settings["default"])
+    assert meta["seeds"] == seeds_of(experiment.settings["default"])
+    assert meta["checks"] == experiment.check(rows)
     assert all(meta["checks"].values()), [statement for statement, holds in meta["checks"].items() if not holds]
-    assert table_of(rows, module.Row) == (folder / "table.csv").read_text(encoding="utf-8")
+    assert table_of(rows, experiment.Row) == (folder / "table.csv").read_text(encoding="utf-8")
     assert (folder / "table.csv").stat().st_size < 400_000
-    for evidence in module.compare(rows):
+    for evidence in experiment.compare(rows):
         assert evidence.verdict in get_args(Verdict)
         assert evidence.why or evidence.verdict == "agrees", "what differs or is corrected says why"
         assert evidence.printed is None or evidence.verdict != "measured", "a printed number is compared"
@@ -124,16 +111,16 @@ def test_committed_results_are_what_the_code_finds_in_their_tables(entry: Entry)
 
 @saved_experiments
 def test_committed_figures_are_drawn_from_the_committed_tables(entry: Entry) -> None:
-    module, folder = load(entry.name), folder_of(entry.name, "default", RESULTS)
+    experiment, folder = load(entry.name), folder_of(entry.name, "default", RESULTS)
     drawn = (folder / "figure.svg").read_text(encoding="utf-8")
-    assert drawn == module.plot(read_table(folder, module.Row))
+    assert drawn == experiment.plot(read_table(folder, experiment.Row))
     for file in folder.iterdir():
         assert not any(place in file.read_text(encoding="utf-8") for place in ("/home", "/tmp", "/work", "/root"))
 
 
 def test_the_page_of_results_is_what_the_committed_results_say() -> None:
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    assert page == results_page(RESULTS), "run make results-page"
+    assert page == results_page(saved_document(RESULTS), papers()), "run make results-page"
 
 
 def test_seeds_are_named_or_counted_or_none() -> None:
@@ -144,3 +131,11 @@ def test_seeds_are_named_or_counted_or_none() -> None:
         [0, 1],
         [],
     ]
+
+
+def test_the_library_does_not_import_the_papers() -> None:
+    for path in sorted((ROOT / "src" / "orthoscope").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(module.startswith("orthoscope_papers") for module in modules), path

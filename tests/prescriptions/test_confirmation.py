@@ -12,10 +12,9 @@ from torch import nn
 
 import orthoscope
 from orthoscope import report
-from orthoscope.diagnosis.outcome import trained
+from orthoscope.diagnosis.calibration import trained
 from orthoscope.models import MLP, Transformer
-from orthoscope.prescriptions.references import constant_loss
-from orthoscope.prescriptions.tasks import fitting_task
+from orthoscope.prescriptions.tasks import constant_loss, fitting_task
 
 BATCH = torch.randn(16, 20, generator=torch.Generator().manual_seed(0))
 

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 import orthoscope
 from orthoscope import report
-from orthoscope.diagnosis.as_drawn import doubt_that_drawn
+from orthoscope.cli._fix_target import write_weights
+from orthoscope.diagnosis.inspection import doubt_that_drawn
 from orthoscope.findings import Verdict
 from orthoscope.models import MLP
-from orthoscope.prescriptions import Outcome, Prescription, fixing
-from orthoscope.prescriptions.axes import Axes, Axis, kept
+from orthoscope.prescriptions import Outcome, Prescription
+from orthoscope.prescriptions import trials as fixing
+from orthoscope.prescriptions.comparison import Axes, Axis, kept
 from orthoscope.prescriptions.prescription import Change
-from orthoscope.prescriptions.weights_file import write_weights
 
 BATCH = torch.randn(32, 16, generator=torch.Generator().manual_seed(0))
 HEALTHY, AT_RISK, SICK = Verdict.HEALTHY, Verdict.AT_RISK, Verdict.SICK
@@ -157,7 +158,7 @@ def test_a_healthy_network_is_left_alone() -> None:
 def test_trained_weights_are_left_alone_until_new_ones_are_allowed() -> None:
     model = sick()
     assert orthoscope.fix(model, BATCH, trained=True).outcome is Outcome.TRAINED
-    assert orthoscope.fix(model, BATCH, trained=True, reinitialise=True).outcome is Outcome.FIXED
+    assert orthoscope.fix(model, BATCH, trained=True, reinitialize=True).outcome is Outcome.FIXED
 
 
 def test_too_small_a_batch_is_refused() -> None:

@@ -3,6 +3,7 @@
 import copy
 import gc
 import random
+import warnings
 import weakref
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from orthoscope.probe import record
+from orthoscope.probe import record, restore
 
 
 class Restless(nn.Module):
@@ -41,6 +42,13 @@ class Restless(nn.Module):
         if self.fail:
             raise RuntimeError("in the middle")
         return hidden
+
+
+@pytest.fixture(params=["copied", "guarded"], autouse=True)
+def size_of_the_model(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters of small models are copied, those of large ones just before something writes to them."""
+    if request.param == "guarded":
+        monkeypatch.setattr(restore, "_SMALL_MODEL", -1)
 
 
 def snapshot(model: Restless) -> dict[str, Any]:
@@ -191,3 +199,33 @@ def test_a_model_that_unfreezes_itself_is_frozen_again() -> None:
     model = Thawing()
     record(model, torch.randn(5, 6))
     assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_only_parameters_that_are_written_to_are_copied() -> None:
+    first, second = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+    view = first.data[1:]
+    with restore._WriteGuard([first, second]) as guard:
+        view.mul_(3)
+        torch.add(first.detach(), second.detach())
+        (first * second).sum().backward()
+    assert [copy.tolist() for _, copy in guard.copies] == [[1.0, 1.0, 1.0, 1.0]]
+    assert guard.copies[0][0].data_ptr() == first.data_ptr()
+
+
+def test_flex_attention_runs_while_a_model_is_probed() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    class Flex(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.projection = nn.Linear(8, 24)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            heads = self.projection(inputs).unflatten(-1, (3, 2, 4)).movedim(-3, 0).transpose(2, 3)
+            query, key, value = heads.detach().unbind()  # it has no backward pass on a CPU
+            return flex_attention(query, key, value).flatten(1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # flex_attention asks to be compiled
+        recording = record(Flex(), torch.randn(6, 16, 8))
+    assert [layer.name for layer in recording.layers] == ["projection", ""]

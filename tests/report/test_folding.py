@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from orthoscope.report.folding import Fold, folded
+from orthoscope.report.layer_table import Fold, folded
 from report.handmade import layer, sequential, transformer, undefined_layer
 
 NETWORKS = {

@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orthoscope.report.packing import packed, script_json
+from orthoscope.report.viewer import packed, script_json
 from report.handmade import document, layer
 
 VALUES = st.recursive(

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from orthoscope import report
-from orthoscope.report.prediction_charts import prediction_charts
+from orthoscope.report.prediction_page import prediction_charts
 from report.handmade import depth, prediction, unknown_prediction
 from report.markup import HOSTILE, Page, assert_inert
 

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from orthoscope import report
-from orthoscope.report.prediction_reading import beginnings, checks_that_found, deepest_of, shown_depths
+from orthoscope.report.prediction_terminal import beginnings, checks_that_found, deepest_of, shown_depths
 from report.handmade import NUMBERS, depth, prediction, unknown_prediction
 
 PREDICTIONS = {

@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from orthoscope import report
-from orthoscope.diagnosis import diagnose, watch
+from orthoscope import diagnose, report, watch
 from orthoscope.diagnosis.forecast import predict
 from orthoscope.models import MLP
-from orthoscope.optim.plan import SCHEMA, muon_plan
+from orthoscope.optim.muon.cost import muon_cost
 
 VALIDATOR = jsonschema.Draft202012Validator(report.schema())
 
@@ -69,7 +68,10 @@ def real_plans() -> dict[str, Any]:
         {"layout": "ddp", "ranks": 1},
         {"layout": "hsdp", "shards": 2},
     ]
-    return {"schema": SCHEMA, "plans": [muon_plan([(6, 4), (5, 5)], **cluster).document() for cluster in clusters]}
+    return {
+        "schema": "orthoscope.muon-plan/1",
+        "plans": [muon_cost([(6, 4), (5, 5)], **cluster).document() for cluster in clusters],
+    }
 
 
 def test_a_real_watch_follows_the_schema(real_watch: dict[str, Any]) -> None:

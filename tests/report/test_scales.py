@@ -1,4 +1,4 @@
-from orthoscope.report.scales import Scale, decades, round_steps, tick_label, whole_decades
+from orthoscope.report.charts import Scale, decades, round_steps, tick_label, whole_decades
 
 
 def test_ticks_are_few_and_round():

@@ -1,7 +1,7 @@
 import pytest
 
-from orthoscope.report.clipping import clipped
-from orthoscope.report.sparkline import place, pointer, sparkline
+from orthoscope.report.charts import clipped
+from orthoscope.report.prediction_terminal import place, pointer, sparkline
 
 
 def test_a_curve_climbs_through_all_heights() -> None:

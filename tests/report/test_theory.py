@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from orthoscope import report
-from orthoscope.report.theory import theory, theory_words
+from orthoscope.report.network_page import theory, theory_words
 from report.handmade import EXPECTED, document, explained, layer, sequential
 from report.markup import HOSTILE, Page, assert_inert
 

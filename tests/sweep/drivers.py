@@ -1,4 +1,4 @@
-"""Sweeps in a process of their own, to be killed."""
+"""Start sweeps in processes that tests can kill."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Runs for sweeps in tests. Workers import them by name, without torch; every execution leaves a mark of its own."""
+"""Functions for sweeps in tests, imported by workers without torch; every execution leaves a file as a mark."""
 
 import os
 import random

@@ -1,6 +1,6 @@
-"""The same table from every engine. Dask and submitit are real; Ray is a small fake of the face that is used.
+"""All engines give the same results. Dask and submitit are real; Ray is a fake with the functions that are used.
 
-submitit has a fake too, which can lose an answer at once: the real one takes a quarter of a minute to miss a process.
+submitit has a fake too, which can lose an answer: the real one takes 15 seconds to notice a dead process.
 """
 
 import subprocess
@@ -16,12 +16,9 @@ import psutil
 import pytest
 
 import distributed
-from orthoscope.sweep import read_runs, run
-from orthoscope.sweep.engines import submitit as submitit_engine
-from orthoscope.sweep.engines.choice import checked
-from orthoscope.sweep.engines.dask import DaskEngine
-from orthoscope.sweep.engines.local import LocalEngine
-from orthoscope.sweep.engines.submitit import SubmititEngine
+from orthoscope.sweep import clusters, read_runs, run
+from orthoscope.sweep.clusters import DaskEngine, SubmititEngine
+from orthoscope.sweep.engines import LocalEngine, check_engine
 from sweep.drivers import TESTS, until
 from sweep.experiments import draws
 
@@ -40,7 +37,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return table(store)
 
 
-def test_two_dask_workers_at_an_address_give_the_table_of_the_process_pool(tmp_path: Path, expected: list[str]) -> None:
+def test_dask_workers_give_the_results_of_local_processes(tmp_path: Path, expected: list[str]) -> None:
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
     ) as cluster:
@@ -50,7 +47,7 @@ def test_two_dask_workers_at_an_address_give_the_table_of_the_process_pool(tmp_p
     assert len(expected) == 10
 
 
-def test_the_dask_cluster_of_a_sweep_listens_on_the_loopback_interface_alone() -> None:
+def test_the_dask_cluster_of_a_sweep_listens_on_loopback_only() -> None:
     engine = DaskEngine(None, 1)
     try:
         assert engine.submit(str.upper, "a").result() == "A"
@@ -67,7 +64,7 @@ def test_the_dask_cluster_of_a_sweep_listens_on_the_loopback_interface_alone() -
         engine.close(at_once=True)
 
 
-def test_two_dask_clusters_at_a_time_do_not_want_the_same_port() -> None:
+def test_two_dask_clusters_use_different_ports() -> None:
     first = DaskEngine(None, 1)
     try:
         DaskEngine(None, 1).close(at_once=True)  # a warning would be an error
@@ -95,13 +92,13 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["nonsense", "", "tcp://", "tcp://host", "host:port", "tcp://host:99999", "a b:1"])
-def test_what_is_no_address_of_a_scheduler_is_refused_before_anything_is_begun(tmp_path: Path, address: str) -> None:
+def test_an_invalid_scheduler_address_is_refused_before_anything_starts(tmp_path: Path, address: str) -> None:
     with pytest.raises(ValueError, match=rf"scheduler='{address}' is no address .* such as tcp://host:8786"):
         run(draws, SEEDS, tmp_path / "store", "dask", scheduler=address)
     assert not (tmp_path / "store").exists()
 
 
-def test_a_protocol_that_dask_lacks_is_refused_without_a_client_that_could_not_be_closed(tmp_path: Path) -> None:
+def test_an_unknown_dask_protocol_is_refused_before_a_client_exists(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'http://127.0.0.1:1' begins with none of the protocols of Dask: .*tcp"):
         run(draws, SEEDS, tmp_path, "dask", scheduler="http://127.0.0.1:1")
 
@@ -109,8 +106,8 @@ def test_a_protocol_that_dask_lacks_is_refused_without_a_client_that_could_not_b
 @pytest.mark.parametrize(
     "address", ["tcp://127.0.0.1:8786", "tls://head-1.example:8786", "head:8786", "tcp://[::1]:80"]
 )
-def test_addresses_as_dask_prints_them_are_understood(address: str) -> None:
-    checked("dask", None, address)
+def test_addresses_as_dask_prints_them_are_accepted(address: str) -> None:
+    check_engine("dask", None, address)
 
 
 def test_a_worker_killed_while_idle_is_replaced() -> None:
@@ -143,7 +140,7 @@ def test_a_function_of_a_script_is_found_by_the_name_of_its_file(tmp_path: Path)
     assert read_runs(tmp_path / "store").runs[0].function == "doubling:double"
 
 
-def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
+def test_a_script_without_a_main_guard_gets_an_error_that_says_so(tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
     script.write_text(SCRIPT + "run(double, [{'value': 4}] , 'store', workers=1, attempts=1)")
     done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
@@ -151,7 +148,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     assert "a script that calls a sweep needs `if __name__ == '__main__':`" in done.stderr
 
 
-def test_a_function_typed_into_a_session_is_refused(tmp_path: Path) -> None:
+def test_a_function_of_an_interactive_session_is_refused(tmp_path: Path) -> None:
     code = "from orthoscope.sweep import run\ndef f(c): ...\nrun(f, [], 'store')"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert "a function of an interactive session has no file" in done.stderr
@@ -195,7 +192,7 @@ class FakeRay(types.ModuleType):
         self.calls.append("shutdown")
 
 
-def test_ray_is_joined_given_every_run_once_and_left(
+def test_ray_gets_every_run_once_and_is_left_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[str]
 ) -> None:
     fake = FakeRay()
@@ -207,7 +204,7 @@ def test_ray_is_joined_given_every_run_once_and_left(
     assert fake.calls == ["127.0.0.1:6379", 0, "shutdown"], "made remote once"
 
 
-def test_ray_is_not_started_because_it_would_listen_everywhere(tmp_path: Path) -> None:
+def test_ray_is_never_started(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Ray cannot be kept on the loopback interface"):
         run(draws, SEEDS, tmp_path, "ray")
 
@@ -250,7 +247,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         fake = types.ModuleType("submitit")
         fake.AutoExecutor = AutoExecutor  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "submitit", fake)
-        monkeypatch.setattr(submitit_engine, "PERIOD", 0.01)
+        monkeypatch.setattr(clusters, "PERIOD", 0.01)
         yield seen
 
 
@@ -264,13 +261,13 @@ def test_slurm_runs_every_config_and_a_lost_answer_is_found_in_the_store(
     assert (queue["folder"], queue["cluster"]) == (tmp_path / "slurm", "slurm")
 
 
-def test_slurm_takes_the_parameters_of_its_queue(tmp_path: Path, queue: dict[str, Any]) -> None:
+def test_slurm_gets_the_parameters_of_its_queue(tmp_path: Path, queue: dict[str, Any]) -> None:
     engine = SubmititEngine(tmp_path / "logs", cluster="debug", timeout_min=60)
     assert run(draws, SEEDS[:2], tmp_path, engine).executed == 2
     assert (queue["cluster"], queue["parameters"]) == ("debug", {"timeout_min": 60})
 
 
-def test_jobs_of_the_real_submitit_give_the_table_of_the_process_pool(
+def test_submitit_gives_the_results_of_local_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[str]
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
@@ -282,7 +279,7 @@ def test_jobs_of_the_real_submitit_give_the_table_of_the_process_pool(
     assert run(draws, SEEDS, tmp_path / "store", engine).executed == 0
 
 
-def test_a_queue_that_cannot_be_asked_loses_the_job_and_not_the_sweep(tmp_path: Path, queue: dict[str, Any]) -> None:
+def test_an_unreachable_queue_loses_the_job_but_not_the_sweep(tmp_path: Path, queue: dict[str, Any]) -> None:
     engine = SubmititEngine(tmp_path / "logs")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FakeJob, "done", lambda job: 1 / 0)
@@ -292,7 +289,7 @@ def test_a_queue_that_cannot_be_asked_loses_the_job_and_not_the_sweep(tmp_path: 
     engine.close(at_once=False)
 
 
-def test_an_interrupt_cancels_what_is_queued(tmp_path: Path, queue: dict[str, Any]) -> None:
+def test_an_interrupt_cancels_queued_jobs(tmp_path: Path, queue: dict[str, Any]) -> None:
     engine = SubmititEngine(tmp_path)
     engine.close(at_once=False)
     engine.submit(str.upper, "a")
@@ -301,6 +298,6 @@ def test_an_interrupt_cancels_what_is_queued(tmp_path: Path, queue: dict[str, An
 
 
 def test_workers_do_not_import_torch(tmp_path: Path) -> None:
-    code = "import sys, orthoscope.sweep.worker, orthoscope.sweep.engines.local; print('torch' in sys.modules)"
+    code = "import sys, orthoscope.sweep.worker, orthoscope.sweep.engines; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=TESTS, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

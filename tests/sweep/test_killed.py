@@ -35,7 +35,7 @@ def assert_complete(sweep: Sweep, store: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["local", "dask"])
-def test_a_killed_worker_costs_one_run_its_second_beginning_and_no_other(tmp_path: Path, engine: str) -> None:
+def test_after_a_killed_worker_only_its_run_is_started_again(tmp_path: Path, engine: str) -> None:
     store, marks = tmp_path / "store", tmp_path / "marks"
     configs = grid(marks)
     killing = kill_the_halted(marks)
@@ -49,7 +49,7 @@ def test_a_killed_worker_costs_one_run_its_second_beginning_and_no_other(tmp_pat
 
 
 @pytest.mark.parametrize("engine", ["local", "dask"])
-def test_a_killed_driver_leaves_no_worker_and_a_store_that_resumes(tmp_path: Path, engine: str) -> None:
+def test_a_killed_driver_leaves_no_worker_and_the_sweep_resumes(tmp_path: Path, engine: str) -> None:
     store, marks = tmp_path / "store", tmp_path / "marks"
     process = driver("halting", store, marks, engine)
     # One worker halts in the middle of a run, the other goes on.
@@ -72,7 +72,7 @@ def test_a_killed_driver_leaves_no_worker_and_a_store_that_resumes(tmp_path: Pat
 
 
 @pytest.mark.parametrize("engine", ["local", "dask"])
-def test_an_interrupt_ends_with_a_sentence_and_leaves_a_store_that_resumes(tmp_path: Path, engine: str) -> None:
+def test_after_an_interrupt_the_sweep_resumes(tmp_path: Path, engine: str) -> None:
     store, marks = tmp_path / "store", tmp_path / "marks"
     process = driver("halting", store, marks, engine)
     until(lambda: processes(marks, HALTING) and len(executions(marks)) >= 14)

@@ -1,10 +1,10 @@
-"""The bar counts, says what failed, and is drawn on a terminal only."""
+"""The progress bar: its counts, and that it is drawn on terminals only."""
 
 import io
 
 from rich.console import Console
 
-from orthoscope.sweep.progress import bar
+from orthoscope.sweep.drive import bar
 
 
 def drawn(wanted: bool, terminal: bool) -> str:
@@ -15,12 +15,12 @@ def drawn(wanted: bool, terminal: bool) -> str:
     return console.file.getvalue()
 
 
-def test_the_bar_says_how_many_are_done_failed_and_elsewhere() -> None:
+def test_the_bar_shows_finished_failed_and_foreign_runs() -> None:
     text = drawn(wanted=True, terminal=True)
     assert "13/40" in text
     assert "2 failed, 1 done elsewhere" in text
     assert "left" in text
 
 
-def test_the_bar_is_silent_off_a_terminal_and_when_not_wanted() -> None:
+def test_the_bar_is_silent_without_a_terminal_and_when_disabled() -> None:
     assert drawn(wanted=True, terminal=False) == drawn(wanted=False, terminal=True) == ""

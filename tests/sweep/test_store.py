@@ -1,4 +1,4 @@
-"""Whatever is not a whole run is named and done again, never read as one; a full disk loses nothing else."""
+"""Damaged files are reported and their runs repeated; a full disk loses no other run."""
 
 import errno
 import json
@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from orthoscope.report.documents import replace
+from orthoscope.files import replace
 from orthoscope.sweep import read_ledger, read_runs, run, store
-from orthoscope.sweep.claims import claimed, forget, times_begun
-from orthoscope.sweep.ledger import LEDGER, note
+from orthoscope.sweep.claims import LEDGER, claimed, forget, note, times_begun
 from sweep.drivers import TESTS
 from sweep.experiments import draws, executions, grid, square
 
@@ -73,7 +72,7 @@ def test_foreign_files_are_named_and_left_alone(tmp_path: Path) -> None:
     assert reasons["old"] == "cannot be read: Is a directory"
 
 
-def test_what_a_killed_process_was_writing_is_swept_away_once_it_is_old(tmp_path: Path) -> None:
+def test_old_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
     run(draws, [], tmp_path, "inline")
     old, new = tmp_path / "runs" / ".orthoscope-1.tmp", tmp_path / "runs" / ".orthoscope-2.tmp"
     for path in (old, new):
@@ -83,7 +82,7 @@ def test_what_a_killed_process_was_writing_is_swept_away_once_it_is_old(tmp_path
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_a_config_that_no_longer_parses_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_config_that_no_longer_parses_is_a_problem(tmp_path: Path) -> None:
     run(draws, [*SEEDS, {"seed": 9, "scale": 1.0, "warp": 1}], tmp_path, "inline")
 
     def parse(config: dict[str, Any]) -> tuple[int, float]:
@@ -102,7 +101,7 @@ def test_a_folder_without_a_sweep_is_not_an_empty_table(tmp_path: Path) -> None:
         read_runs(tmp_path)
 
 
-def test_a_file_says_what_it_is_and_nothing_of_where_it_was_made(tmp_path: Path) -> None:
+def test_a_stored_run_does_not_depend_on_where_it_was_executed(tmp_path: Path) -> None:
     run(draws, SEEDS[:1], tmp_path, "inline", version="3")
     [path] = (tmp_path / "runs").iterdir()
     content = json.loads(path.read_text())
@@ -116,7 +115,7 @@ def test_a_file_says_what_it_is_and_nothing_of_where_it_was_made(tmp_path: Path)
     assert len(path.stem) == 32
 
 
-def test_a_disk_that_is_full_for_one_run_fails_it_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_error_fails_one_run_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(target: Path, content: str) -> None:
         if '"number": 1,' in content:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -147,7 +146,7 @@ print(json.dumps([sweep.executed, list(sweep.failed.values()), len(table.runs), 
 """
 
 
-def test_a_disk_that_is_really_full_keeps_what_is_whole_and_nothing_else(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_intact_runs_only(tmp_path: Path) -> None:
     """A file system of 64 kB for runs of 12 kB, mounted in a namespace where that needs no rights."""
     inside = f"mount -t tmpfs -o size=64k tmpfs {tmp_path} && exec {sys.executable} -c '{FULL}' {tmp_path} 0"
     command = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
@@ -163,7 +162,7 @@ def test_a_disk_that_is_really_full_keeps_what_is_whole_and_nothing_else(tmp_pat
     assert (problems, hidden) == (0, [])
 
 
-def test_a_claim_counts_beginnings_that_had_no_end_and_excludes_others(tmp_path: Path) -> None:
+def test_a_claim_counts_unfinished_starts_and_is_exclusive(tmp_path: Path) -> None:
     (tmp_path / "claims").mkdir()
     with claimed(tmp_path, "key") as mine:
         assert mine is not None
@@ -183,7 +182,7 @@ def test_a_claim_counts_beginnings_that_had_no_end_and_excludes_others(tmp_path:
     assert not list((tmp_path / "claims").iterdir())
 
 
-def test_a_torn_line_of_the_ledger_is_named_and_costs_no_other(tmp_path: Path) -> None:
+def test_torn_lines_of_the_ledger_are_reported_and_skipped(tmp_path: Path) -> None:
     note(tmp_path, "first")
     with (tmp_path / LEDGER).open("a") as file:
         file.write("[" * 100_000 + '\n[2026]\n{"time": "2026')

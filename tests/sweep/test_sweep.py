@@ -1,4 +1,4 @@
-"""A sweep does every distinct run once, keeps what it returned to the last bit, and says what failed."""
+"""A sweep executes every distinct run once, stores results exactly, and reports failures."""
 
 import json
 import math
@@ -29,7 +29,7 @@ def bits(value: Any) -> Any:
     return {name: bits(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-def test_nothing_finished_is_run_again(tmp_path: Path) -> None:
+def test_finished_runs_are_not_executed_again(tmp_path: Path) -> None:
     configs = grid(tmp_path / "marks", 6)
     first = run(square, configs[:4], tmp_path / "store", "inline")
     again = run(square, configs, tmp_path / "store", "inline")
@@ -65,7 +65,7 @@ def test_one_and_one_point_zero_and_true_are_three_configurations(tmp_path: Path
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_a_run_returns_comes_back_to_the_last_bit(tmp_path: Path, workers: int) -> None:
+def test_results_are_restored_bit_by_bit(tmp_path: Path, workers: int) -> None:
     sweep = run(draws, SEEDS, tmp_path, workers=workers)
     assert bits(sweep.results) == bits([draws(config) for config in SEEDS])
     assert math.isnan(sweep.results[0]["beyond"][2])
@@ -74,7 +74,7 @@ def test_what_a_run_returns_comes_back_to_the_last_bit(tmp_path: Path, workers: 
         assert "NaN" not in path.read_text(), "strict JSON"
 
 
-def test_a_configuration_reaches_the_function_as_it_was_but_for_tuples(tmp_path: Path) -> None:
+def test_configurations_reach_the_function_unchanged_except_tuples(tmp_path: Path) -> None:
     value = {"a": [1, 2.5, None, True, "text"], "b": math.inf, "c": (1, (2,))}
     assert run(echo, [{"value": value}], tmp_path, "inline").results == [{**value, "c": [1, [2]]}]
 
@@ -92,7 +92,7 @@ def test_an_exception_fails_its_run_and_no_other(tmp_path: Path) -> None:
     assert row["seconds"] >= 0
 
 
-def test_a_result_that_is_not_plain_fails_and_says_where(tmp_path: Path) -> None:
+def test_a_result_that_is_not_json_fails_and_the_error_says_where(tmp_path: Path) -> None:
     [reason] = run(unplain, [{}], tmp_path, "inline").failed.values()
     assert reason.startswith("TypeError: the result['rows'][1] is a set, which JSON cannot carry")
     assert not list((tmp_path / "runs").iterdir())
@@ -106,7 +106,7 @@ def test_a_result_that_is_not_plain_fails_and_says_where(tmp_path: Path) -> None
         ({"$float": "nan"}, "marks nan"),
     ],
 )
-def test_a_configuration_that_is_not_plain_is_refused_before_anything_happens(
+def test_a_configuration_that_is_not_json_is_refused_before_anything_starts(
     tmp_path: Path, config: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(TypeError, match=message):
@@ -124,7 +124,7 @@ def test_functions_without_a_lasting_name_are_refused(tmp_path: Path) -> None:
         run(tmp_path.match, [], tmp_path, "inline")  # type: ignore[arg-type]
 
 
-def test_mistakes_are_named(tmp_path: Path) -> None:
+def test_invalid_arguments_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="engine='loca' is none of local, dask"):
         run(echo, [], tmp_path, "loca")
     with pytest.raises(ValueError, match="belongs to dask or ray"):
@@ -136,18 +136,18 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
 
 
 MISTAKES = {
-    "run(echo, {'x': [1, 2]}, 'store')": "the grid is a dict: write a list of dicts, one a run, such as [{'x': 1}, {",
-    "run(echo, 'x', 'store')": "the grid is a str: write a list of dicts",
-    "run(echo, [1, 2], 'store')": "grid[0] is 1, not a dict: write a list of dicts, one a run, such as [{'x': 1}, {'x'",
-    "run(echo, [], 'store', version=1)": "version=1 is not text: write version='1'",
-    "read_runs('.', version=1)": "version=1 is not text: write version='1'",
-    "run(echo, [], 'store', workers=1.5)": "workers=1.5: give a whole number of processes",
-    "run(echo, [], 'store', workers='2')": "workers='2': give a whole number of processes",
-    "run(echo, [], 'store', attempts='3')": "attempts='3': a run needs at least one, give a whole number",
+    "run(echo, {'x': [1, 2]}, 'store')": "the grid is a dict: ",
+    "run(echo, 'x', 'store')": "the grid is a str: ",
+    "run(echo, [1, 2], 'store')": "grid[0] is 1, not a dict: ",
+    "run(echo, [], 'store', version=1)": "version=1 is not text: ",
+    "read_runs('.', version=1)": "version=1 is not text: ",
+    "run(echo, [], 'store', workers=1.5)": "workers=1.5: ",
+    "run(echo, [], 'store', workers='2')": "workers='2': ",
+    "run(echo, [], 'store', attempts='3')": "attempts='3': ",
 }
 
 
-def test_what_is_of_another_type_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+def test_arguments_of_wrong_type_are_refused_and_leave_no_files(tmp_path: Path) -> None:
     calls = "\n".join(
         f"try:\n    {call}\nexcept (TypeError, ValueError) as error:\n    print(error)" for call in MISTAKES
     )
@@ -163,16 +163,14 @@ def test_what_is_of_another_type_is_one_sentence_and_leaves_nothing(tmp_path: Pa
 
 
 @pytest.mark.parametrize("place", ["file", "file/store"])
-def test_a_store_that_cannot_be_a_folder_is_one_sentence(tmp_path: Path, place: str) -> None:
+def test_a_store_that_cannot_be_a_folder_is_refused(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=rf"no sweep can be kept in '.*{place}' \(.*\): give a folder") as refused:
         run(echo, [], tmp_path / place)
     assert "Errno" not in str(refused.value)
 
 
-def test_workers_compute_on_one_thread_and_the_process_that_asks_keeps_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_use_one_thread_and_the_caller_keeps_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     before = torch.get_num_threads()
@@ -188,14 +186,14 @@ def test_workers_compute_on_one_thread_and_the_process_that_asks_keeps_its_own(
     assert "MKL_NUM_THREADS" not in os.environ
 
 
-def test_an_executor_of_the_user_is_used_and_left_open(tmp_path: Path) -> None:
+def test_an_executor_of_the_caller_is_used_and_left_open(tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as executor:
         sweep = run(draws, SEEDS, tmp_path, executor)
         assert executor.submit(int).result() == 0
     assert bits(sweep.results) == bits([draws(config) for config in SEEDS])
 
 
-def test_an_executor_that_is_closed_ends_the_sweep_with_a_sentence(tmp_path: Path) -> None:
+def test_a_closed_executor_ends_the_sweep_with_an_error(tmp_path: Path) -> None:
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
     with pytest.raises(RuntimeError, match=r"the engine takes no more runs .* the same call goes on from there"):

@@ -15,10 +15,12 @@ from orthoscope.theory.chain.bounds import (
     gram_variance,
     mean_field_weakest_gap_bound,
     sharp_expected_gap_bound,
+    stationary_wasserstein,
+    wasserstein_bound,
+    wasserstein_to_gaussian,
     weakest_gap_bound,
 )
 from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
-from orthoscope.theory.chain.wasserstein import stationary_wasserstein, wasserstein_bound, wasserstein_to_gaussian
 from references.batch_norm_cases import gap_of_gram, mean_and_error, next_gram, random_spectra
 
 ROUNDING = 1e-12

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from orthoscope.activations import nonlinearity
 from orthoscope.metrics import depth_slope, log_norm
 from orthoscope.models import MLP
-from orthoscope.theory.activations import nonlinearity
-from orthoscope.theory.errata.joudaki2024_gram import total_variation_below
 from orthoscope.theory.gram.dynamics import gram_fixed_point
 from orthoscope.theory.gram.finite_width import finite_width_gram_error, gram_response, one_layer_noise
 from orthoscope.theory.gram.gradient_growth import gradient_growth
+from orthoscope_papers.joudaki2024.errata.gram import total_variation_below
 
 
 def gram_after(activation: str, batch: int, width: int, depth: int, chains: int, seed: int = 0) -> Tensor:

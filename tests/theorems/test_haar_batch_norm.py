@@ -9,16 +9,18 @@ from torch import Tensor
 
 from orthoscope.linalg import haar
 from orthoscope.metrics import isometry, isometry_gap
-from orthoscope.theory.gram.normalisation_isometry import isometry_gain_bound
+from orthoscope.theory.gram.isometry import isometry_gain_bound
 from orthoscope.theory.haar.batch_norm import (
     expected_haar_gap,
     haar_contraction,
     haar_gap_bound,
     haar_isometry_gain,
     haar_variance_gap_bound,
+    isometry_gap_bound,
+    near_isometry,
+    next_gap_bound,
     spectral_isometry_gap,
 )
-from orthoscope.theory.haar.gap_decay import isometry_gap_bound, near_isometry, next_gap_bound
 from references.haar_cases import (
     batch_norm,
     layer,

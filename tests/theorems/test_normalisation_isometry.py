@@ -7,9 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope.metrics import isometry, isometry_gap
-from orthoscope.models.normalisations import BatchRootMeanSquare
-from orthoscope.theory.gram.isometry_floor import gaussian_isometry_gap, isometry_gap_floor, overlap_rate
-from orthoscope.theory.gram.normalisation_isometry import isometry_gain, isometry_gain_bound
+from orthoscope.models.blocks import BatchRootMeanSquare
+from orthoscope.theory.gram.isometry import (
+    gaussian_isometry_gap,
+    isometry_gain,
+    isometry_gain_bound,
+    isometry_gap_floor,
+    overlap_rate,
+)
 
 CASES = 2000
 ROUNDING = 1e-9

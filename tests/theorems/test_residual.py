@@ -6,9 +6,12 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from orthoscope.linalg import haar
-from orthoscope.theory.residual.alignment import aligned_representations, equispacing_singular_values
-from orthoscope.theory.residual.trace_inequality import rotated_trace_supremum
-from orthoscope.theory.residual.unconstrained_jacobians import unconstrained_jacobians_optimum
+from orthoscope.theory.residual.alignment import (
+    aligned_representations,
+    equispacing_singular_values,
+    rotated_trace_supremum,
+    unconstrained_jacobians_optimum,
+)
 
 ROUNDING = 1e-12
 

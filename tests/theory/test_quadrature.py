@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.theory.activations import Nonlinearity, nonlinearity
+from orthoscope.activations import Nonlinearity, nonlinearity
 from orthoscope.theory.quadrature import gaussian_rule
 
 ROUNDING = 4e-15

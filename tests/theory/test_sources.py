@@ -10,8 +10,6 @@ from orthoscope.theory.sources import BIBLIOGRAPHY, Source, source, source_of
 # Public names that predict nothing. What predictions are made of, and answered with:
 CLASSES_AND_DATA = {
     "BIBLIOGRAPHY",
-    "Comparison",
-    "Erratum",
     "GramResponse",
     "Hyperparameters",
     "Inputs",
@@ -20,15 +18,13 @@ CLASSES_AND_DATA = {
     "LinearLaw",
     "LostSignal",
     "NoTheory",
-    "Nonlinearity",
     "NormalisedResidualGradients",
     "Propagation",
     "Signal",
     "Source",
-    "errata",
 }
 # Functions that build an argument, read sources, or answer with several predictions, each with its own source.
-FUNCTIONS = {"gaussian_inputs", "long_run", "nonlinearity", "source_of", "sources_of"}
+FUNCTIONS = {"gaussian_inputs", "long_run", "source_of", "sources_of"}
 
 PREDICTORS = sorted(set(theory.__all__) - CLASSES_AND_DATA - FUNCTIONS)
 
@@ -71,10 +67,3 @@ def test_a_source_outside_the_bibliography_is_refused() -> None:
 def test_a_function_without_a_source_is_not_a_predictor() -> None:
     with pytest.raises(ValueError, match="is not a predictor: it carries no source"):
         source_of(len)
-
-
-def test_the_errata_are_a_list_and_their_modules_can_still_be_imported() -> None:
-    assert isinstance(theory.errata, list)
-    from orthoscope.theory.errata.li2023 import ERRATA  # after the list has taken the package's name
-
-    assert set(ERRATA) <= set(theory.errata)

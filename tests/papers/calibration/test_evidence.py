@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from orthoscope.papers.calibration import cure, outcomes, verdict
-from orthoscope.papers.calibration.fit import Score
-from orthoscope.papers.experiments import load
-from orthoscope.papers.results import read_table
+from orthoscope_papers.calibration import cure, outcomes, verdict
+from orthoscope_papers.calibration.fit import Score
+from orthoscope_papers.experiments import load
+from orthoscope_papers.results import read_table
 
 RESULTS = Path(__file__).parents[3] / "results" / "calibration"
 CLAIMED = {
@@ -19,8 +19,8 @@ CLAIMED = {
 
 @pytest.mark.parametrize("name", CLAIMED)
 def test_only_what_is_claimed_can_agree(name: str) -> None:
-    module = load(f"calibration/{name}")
-    found = module.compare(read_table(RESULTS / name, module.Row))
+    experiment = load(f"calibration/{name}")
+    found = experiment.compare(read_table(RESULTS / name, experiment.Row))
     assert {one.quantity for one in found if one.verdict == "agrees"} == CLAIMED[name]
     assert {one.verdict for one in found if one.quantity not in CLAIMED[name]} == {"measured"}
 

@@ -10,14 +10,14 @@ import pytest
 from scipy.stats import binomtest
 
 from orthoscope.diagnosis.calibration import AT_RISK, CALIBRATION, Calibration, Law
-from orthoscope.papers.calibration import known
-from orthoscope.papers.calibration.fit import fitted, score, threshold, two_limits
-from orthoscope.papers.calibration.page import page
-from orthoscope.papers.calibration.signs import Signs
-from orthoscope.papers.calibration.verdict import is_sick, reliability
-from orthoscope.papers.calibration.write import PLACE, document
-from orthoscope.papers.evidence import wilson
-from orthoscope.papers.results import read_meta, read_table
+from orthoscope_papers.calibration import records
+from orthoscope_papers.calibration.fit import fitted, score, threshold, two_limits
+from orthoscope_papers.calibration.page import page
+from orthoscope_papers.calibration.records import Signs
+from orthoscope_papers.calibration.verdict import is_sick, reliability
+from orthoscope_papers.calibration.write import PLACE, document
+from orthoscope_papers.evidence import wilson
+from orthoscope_papers.results import read_meta, read_table
 
 RESULTS = Path(__file__).parents[3] / "results" / "calibration"
 LAWS = {
@@ -109,7 +109,7 @@ def test_the_packaged_file_is_the_fit_to_the_committed_tables() -> None:
     rows = read_table(RESULTS / "verdict", Signs)
     written = json.loads(PLACE.read_text("utf-8"))
     assert written == json.loads(json.dumps(document(rows, read_meta(RESULTS / "verdict"))))
-    assert known.FILE.read_text("utf-8") == (RESULTS / "outcomes" / "table.csv").read_text("utf-8")
+    assert records.FILE.read_text("utf-8") == (RESULTS / "outcomes" / "table.csv").read_text("utf-8")
 
 
 def test_the_page_is_that_of_the_committed_tables() -> None:

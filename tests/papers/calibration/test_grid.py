@@ -1,8 +1,8 @@
 """The grid is as wide as it is said to be, and its halves share no family."""
 
-from orthoscope.papers.calibration.grid import DEPTHS, grid
-from orthoscope.papers.calibration.known import outcomes
-from orthoscope.papers.calibration.networks import Network
+from orthoscope_papers.calibration.grid import DEPTHS, grid
+from orthoscope_papers.calibration.networks import Network
+from orthoscope_papers.calibration.records import outcomes
 
 MEMBERS = grid()
 NETWORKS = [member.network for member in MEMBERS]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from orthoscope.papers.daneshmand2021 import corollary_3, lemma_a8, theorem_1
-from orthoscope.papers.daneshmand2021.spread_energies import ENORMOUS, infinitely_wide, spread_input, spread_values
 from orthoscope.theory import gap_trajectory
 from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
+from orthoscope_papers.daneshmand2021 import corollary_3, lemma_a8, theorem_1
+from orthoscope_papers.daneshmand2021.spread_inputs import ENORMOUS, infinitely_wide, spread_input, spread_values
 
 MODULES = [theorem_1, corollary_3, lemma_a8]
 Tables = dict[ModuleType, list[Any]]
@@ -88,7 +88,7 @@ def test_lemma_a8_tells_the_rate_from_twice_and_from_half_of_it(tables: Tables) 
 
 def test_lemma_a8_notices_a_network_with_batch_norm_that_collapses(tables: Tables) -> None:
     rows = tables[lemma_a8]
-    fallen = [row._replace(log_distance=-20.0) if row.network == lemma_a8.NORMALISED else row for row in rows]
+    fallen = [row._replace(log_distance=-20.0) if row.network == lemma_a8.NORMALIZED else row for row in rows]
     assert list(lemma_a8.check(fallen).values()) == [True, True, False]
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from orthoscope.metrics import gram
-from orthoscope.papers.daneshmand2021 import figure_1, figure_2a, figure_2b, figure_6
+from orthoscope_papers.daneshmand2021 import figure_1, figure_2a, figure_2b, figure_6
 
 MODULES = [figure_1, figure_2a, figure_2b, figure_6]
 Tables = dict[ModuleType, list[Any]]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from orthoscope.papers.daneshmand2021 import figure_5, table_1, table_3
+from orthoscope_papers.daneshmand2021 import figure_5, table_1, table_3
 
 MODULES = [figure_5, table_1, table_3]
 Tables = dict[ModuleType, list[Any]]

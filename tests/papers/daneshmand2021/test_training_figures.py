@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from orthoscope.metrics import orthogonality_gap
-from orthoscope.papers.daneshmand2021 import deep_mlp, figure_3a, figure_3b, figure_4, figure_7, figure_a1
+from orthoscope_papers.daneshmand2021 import deep_mlp, figure_3a, figure_3b, figure_4, figure_7, figure_a1
 
 MODULES = [figure_3a, figure_3b, figure_4, figure_7, figure_a1]
 Tables = dict[ModuleType, list[Any]]

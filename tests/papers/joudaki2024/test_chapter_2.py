@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from orthoscope.papers.joudaki2024 import figure_2_3
-from orthoscope.papers.joudaki2024.figure_2_3 import Row
+from orthoscope_papers.joudaki2024 import figure_2_3
+from orthoscope_papers.joudaki2024.figure_2_3 import Row
 
 
 @pytest.fixture(scope="module")

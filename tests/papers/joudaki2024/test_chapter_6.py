@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from orthoscope.chains import Chain, gradients_by_depth
-from orthoscope.papers.joudaki2024 import (
+from orthoscope_papers.joudaki2024 import (
     automatic_gain,
     figure_6_1,
     figure_6_2,

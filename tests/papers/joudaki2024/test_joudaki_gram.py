@@ -1,4 +1,4 @@
-"""Chapter 3: Gram matrices with batch normalisation, at finite width."""
+"""Chapter 3: Gram matrices with batch normalization, at finite width."""
 
 import math
 from xml.etree import ElementTree
@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from orthoscope.papers.evidence import Evidence
-from orthoscope.papers.joudaki2024 import figure_3_1, figure_3_2, figure_3_3, figure_3_4, gram_chains
+from orthoscope_papers.evidence import Evidence
+from orthoscope_papers.joudaki2024 import figure_3_1, figure_3_2, figure_3_3, figure_3_4, gram_chains
 
 
 @pytest.fixture(scope="module")

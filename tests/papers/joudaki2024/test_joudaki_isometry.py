@@ -1,4 +1,4 @@
-"""Chapter 4: isometry as a volume, and what normalisation does to it."""
+"""Chapter 4: isometry as a volume, and what normalization does to it."""
 
 import math
 from xml.etree import ElementTree
@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from orthoscope.papers.joudaki2024 import figure_4_1, isometry_of_normalisation
+from orthoscope_papers.joudaki2024 import figure_4_1, isometry_of_normalisation
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from orthoscope.papers.joudaki2024 import figure_5_1, figure_5_2, overlap_chains, table_5_1, table_5_2
+from orthoscope_papers.joudaki2024 import figure_5_1, figure_5_2, overlap_chains, table_5_1, table_5_2
 
 
 @pytest.fixture(scope="module")

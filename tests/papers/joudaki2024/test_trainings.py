@@ -10,33 +10,25 @@ import pytest
 import torch
 from torch import nn
 
-from orthoscope.papers.joudaki2024 import (
-    figure_6_4,
-    figure_6_6,
-    figure_c_3,
-    figure_c_4,
-    figure_c_5,
-    figure_c_6,
-    figure_c_7,
-    figure_c_8,
-    shaped_network,
-    trained_orthogonality,
-    training_accuracy,
-)
+from orthoscope_papers.experiments import Experiment, load
+from orthoscope_papers.joudaki2024 import shaped_network, trained_orthogonality, training_accuracy
 
-ACCURACIES = [figure_6_4, figure_c_5, figure_c_6, figure_c_7, figure_c_8]
-DIFFERENT = [figure_6_4, figure_6_6, figure_c_3, figure_c_4]
+ACCURACIES = ["figure_6_4", "figure_c_5", "figure_c_6", "figure_c_7", "figure_c_8"]
+DIFFERENT = ["figure_6_4", "figure_6_6", "figure_c_3", "figure_c_4"]
+
+
+def loaded(name: str) -> Experiment:
+    return load(f"joudaki2024/{name}")
 
 
 def name_of(value: object) -> str | None:
-    return value.__name__.rpartition(".")[2] if hasattr(value, "__name__") else None
+    return value.__name__ if callable(value) and hasattr(value, "__name__") else None
 
 
 @cache
-def quick(module: Any) -> list[Any]:
-    """Rows of QUICK, run once."""
-    rows: list[Any] = module.run(module.QUICK)
-    return rows
+def quick(name: str) -> list[Any]:
+    """Rows of the quick setting, run once."""
+    return loaded(name).run(loaded(name).settings["quick"])
 
 
 def failed(checks: dict[str, bool]) -> set[str]:
@@ -44,7 +36,7 @@ def failed(checks: dict[str, bool]) -> set[str]:
 
 
 def chance(row: Any) -> Any:
-    """Nothing is learnt."""
+    """Nothing is learned."""
     return row._replace(train_accuracy=0.1)
 
 
@@ -88,56 +80,55 @@ def vanished(row: Any) -> Any:
     return row._replace(log_gradient=-20.0)
 
 
-REMOVED: list[tuple[Any, Callable[[Any], Any], tuple[int, ...]]] = [
-    (figure_6_4, chance, (0, 1, 2)),
-    (figure_6_4, shallow_only, (0, 1, 2)),
-    (figure_6_4, alike, (2,)),
-    (figure_6_6, at_random, (1, 2, 3)),
-    (figure_6_6, hardly_moved, (0, 1)),
-    (figure_6_6, small_in_the_middle, (4,)),
-    (figure_c_3, far, (1, 2)),
-    (figure_c_3, at_random, (2,)),
-    (figure_c_3, untouched, (0, 1, 2)),
-    (figure_c_4, exploding, (0,)),
-    (figure_c_4, vanished, (1,)),
-    (figure_c_4, untouched, (2,)),
+REMOVED: list[tuple[str, Callable[[Any], Any], tuple[int, ...]]] = [
+    ("figure_6_4", chance, (0, 1, 2)),
+    ("figure_6_4", shallow_only, (0, 1, 2)),
+    ("figure_6_4", alike, (2,)),
+    ("figure_6_6", at_random, (1, 2, 3)),
+    ("figure_6_6", hardly_moved, (0, 1)),
+    ("figure_6_6", small_in_the_middle, (4,)),
+    ("figure_c_3", far, (1, 2)),
+    ("figure_c_3", at_random, (2,)),
+    ("figure_c_3", untouched, (0, 1, 2)),
+    ("figure_c_4", exploding, (0,)),
+    ("figure_c_4", vanished, (1,)),
+    ("figure_c_4", untouched, (2,)),
 ]
 
 
-@pytest.mark.parametrize("module", DIFFERENT, ids=name_of)
-def test_the_quick_run_shows_the_claim_and_can_be_drawn(module: Any) -> None:
-    rows = quick(module)
-    assert not failed(module.check(rows))
-    assert {found.verdict for found in module.compare(rows)} == {"agrees"}
-    drawn = module.plot(rows)
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_the_quick_run_shows_the_claim_and_can_be_drawn(name: str) -> None:
+    experiment, rows = loaded(name), quick(name)
+    assert not failed(experiment.check(rows))
+    assert {found.verdict for found in experiment.compare(rows)} == {"agrees"}
+    drawn = experiment.plot(rows)
     assert ElementTree.fromstring(drawn).tag.endswith("svg")
     assert "nan" not in drawn
 
 
-@pytest.mark.parametrize(("module", "removed", "statements"), REMOVED, ids=name_of)
+@pytest.mark.parametrize(("name", "removed", "statements"), REMOVED, ids=name_of)
 def test_statements_fail_without_their_effect_and_only_those(
-    module: Any, removed: Callable[[Any], Any], statements: tuple[int, ...]
+    name: str, removed: Callable[[Any], Any], statements: tuple[int, ...]
 ) -> None:
-    checks = module.check([removed(row) for row in quick(module)])
+    checks = loaded(name).check([removed(row) for row in quick(name)])
     assert failed(checks) == {list(checks)[index] for index in statements}
 
 
 def test_the_figures_of_accuracy_differ_in_images_alone() -> None:
     """One body, so that what is tested of one holds for all: their quick runs are the same run."""
-    names = ("run", "check", "compare", "plot", "cells", "Row")
-    for module in ACCURACIES:
-        assert all(getattr(module, name) is getattr(training_accuracy, name) for name in names)
-        assert vars(module.QUICK) == vars(figure_6_4.QUICK)
-        assert all(isinstance(cell, module.Config) for cell in module.cells(module.Config()))
-    images = {name_of(module): module.Config().data for module in ACCURACIES}
-    assert list(images.values()) == ["cifar10", "mnist", "fashion-mnist", "cifar10", "cifar10"]
-    assert (figure_c_7.FULL.data, figure_c_8.FULL.data) == ("cifar100", "cifar10")
-    claims = {module.CLAIM for module in ACCURACIES}
-    assert len(claims) == len(ACCURACIES)
+    found = [loaded(name) for name in ACCURACIES]
+    for one in found:
+        assert all(getattr(one, verb) is getattr(training_accuracy, verb) for verb in ("check", "compare", "plot"))
+        assert one.settings["quick"] == training_accuracy.QUICK
+    images = ["cifar10", "mnist", "fashion-mnist", "cifar10", "cifar10"]
+    assert [one.settings["default"] for one in found] == [training_accuracy.Config(data=data) for data in images]
+    images[3] = "cifar100"
+    assert [one.settings["full"].data for one in found] == images
+    assert len({getattr(training_accuracy, name).claim for name in ACCURACIES}) == len(ACCURACIES)
 
 
 def test_accuracy_that_non_linearity_does_not_raise_is_said_to_differ() -> None:
-    found = training_accuracy.compare([alike(row) for row in quick(figure_6_4)])
+    found = training_accuracy.compare([alike(row) for row in quick("figure_6_4")])
     assert [row.verdict for row in found if row.quantity.startswith("train")] == ["differs", "differs"]
     assert all(row.why for row in found)
 

@@ -1,4 +1,4 @@
-"""Penalties, manifolds, parametrisations and Muon on one task: a quick run and what it measures."""
+"""Penalties, manifolds, parametrizations and Muon on one task: a quick run and what it measures."""
 
 import dataclasses
 import math
@@ -10,7 +10,8 @@ import torch
 from orthoscope.data import load
 from orthoscope.linalg import haar
 from orthoscope.models import MLP
-from orthoscope.papers.ju2025.approaches import (
+from orthoscope.training import minibatches, train
+from orthoscope_papers.ju2025.approaches import (
     CHOICE_SEED,
     QUICK,
     cells,
@@ -21,20 +22,19 @@ from orthoscope.papers.ju2025.approaches import (
     plot,
     run,
 )
-from orthoscope.papers.ju2025.arms import ADAM_TRIALS, ARMS, Trial, hidden_layers
-from orthoscope.papers.ju2025.measured_training import (
+from orthoscope_papers.ju2025.arms import ADAM_TRIALS, ARMS, Trial, hidden_layers
+from orthoscope_papers.ju2025.measured_training import (
     CHOICE,
     COMPARISON,
-    Plan,
+    Budget,
     Row,
     held_out,
     shape,
     training,
     update_norms,
 )
-from orthoscope.training import minibatches, train
 
-SHORT = Plan(steps=2, evaluations=2, batch=16)
+SHORT = Budget(steps=2, evaluations=2, batch=16)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_shape_and_norms_of_an_orthogonal_matrix_and_of_twice_it() -> None:
 
 
 def test_a_training_that_diverges_is_infinitely_bad_and_still_has_all_its_rows() -> None:
-    rows = training("shallow", 2, "SGD", Trial(1e38), COMPARISON, 0, Plan(6, 3, 16))
+    rows = training("shallow", 2, "SGD", Trial(1e38), COMPARISON, 0, Budget(6, 3, 16))
     assert [row.step for row in rows] == [2, 4, 6]
     assert rows[-1].loss == math.inf
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from orthoscope.metrics import residual_alignment
-from orthoscope.models.unconstrained_jacobians import UnconstrainedJacobians
-from orthoscope.papers.li2023 import theorem_3_3 as experiment
-from orthoscope.papers.li2023.theorem_3_3 import Row
+from orthoscope.models.resnet import UnconstrainedJacobians
 from orthoscope.probe import residual_jacobians
 from orthoscope.theory import rotated_trace_supremum, unconstrained_jacobians_optimum
+from orthoscope_papers.li2023 import theorem_3_3 as experiment
+from orthoscope_papers.li2023.theorem_3_3 import Row
 
 
 @pytest.fixture(scope="module")

@@ -2,39 +2,37 @@
 
 import dataclasses
 import math
-from types import ModuleType
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import torch
 
-from orthoscope.papers.li2023 import convolutional, down_sampling, fully_connected
-from orthoscope.papers.li2023.alignment_evidence import datasets, gained, values
-from orthoscope.papers.li2023.trained_networks import ENTRY, LEADING, PAIR, SCORES, Row, _plane, cells, run
+from orthoscope_papers.experiments import Experiment, load
+from orthoscope_papers.li2023.alignment_checks import datasets, gained, values
+from orthoscope_papers.li2023.trained_networks import ENTRY, LEADING, PAIR, SCORES, Row, _plane, cells, run
 
-MODULES = [fully_connected, convolutional, down_sampling]
 SHORT = {"images": 60, "batch": 20, "steps": 4, "samples": 2, "seeds": (0, 1)}
+Found = tuple[Experiment, list[Row]]
 
 
-@pytest.fixture(scope="module", params=MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
-def found(request: pytest.FixtureRequest) -> tuple[ModuleType, list[Row]]:
-    module: Any = request.param
-    return module, module.run(module.QUICK)
+@pytest.fixture(scope="module", params=["fully_connected", "convolutional", "down_sampling"])
+def found(request: pytest.FixtureRequest) -> Found:
+    experiment = load(f"li2023/{request.param}")
+    return experiment, experiment.run(experiment.settings["quick"])
 
 
-def test_a_quick_run_finds_what_is_claimed(found: tuple[Any, list[Row]]) -> None:
-    module, rows = found
-    checks = module.check(rows)
+def test_a_quick_run_finds_what_is_claimed(found: Found) -> None:
+    experiment, rows = found
+    checks = experiment.check(rows)
     assert all(checks.values()), [statement for statement, held in checks.items() if not held]
-    for evidence in module.compare(rows):
+    for evidence in experiment.compare(rows):
         assert evidence.low <= evidence.ours <= evidence.high
         assert evidence.verdict == "agrees" or evidence.why
 
 
-def test_the_figure_is_drawn_from_rows_alone(found: tuple[Any, list[Row]]) -> None:
-    module, rows = found
-    drawn = module.plot(rows)
+def test_the_figure_is_drawn_from_rows_alone(found: Found) -> None:
+    experiment, rows = found
+    drawn = experiment.plot(rows)
     assert ElementTree.fromstring(drawn).tag.endswith("svg")
     assert drawn.count('class="title"') == 4 * len(datasets(rows)) + 4
     assert "nan" not in drawn
@@ -58,9 +56,9 @@ def without_skips(rows: list[Row]) -> list[Row]:
     ]
 
 
-def test_no_check_survives_networks_that_training_or_skips_did_not_change(found: tuple[Any, list[Row]]) -> None:
-    module, rows = found
-    untrained, bare = module.check(without_training(rows)), module.check(without_skips(rows))
+def test_no_check_survives_networks_that_training_or_skips_did_not_change(found: Found) -> None:
+    experiment, rows = found
+    untrained, bare = experiment.check(without_training(rows)), experiment.check(without_skips(rows))
     survived = [name for name in untrained if untrained[name] and bare[name]]
     assert not survived
     trained = [name for name in untrained if "skips" not in name and "even" not in name]
@@ -68,17 +66,17 @@ def test_no_check_survives_networks_that_training_or_skips_did_not_change(found:
     assert not any(bare[name] for name in bare if "skips" in name)
 
 
-def test_a_single_dataset_without_the_effect_is_enough_to_fail(found: tuple[Any, list[Row]]) -> None:
-    module, rows = found
+def test_a_single_dataset_without_the_effect_is_enough_to_fail(found: Found) -> None:
+    experiment, rows = found
     other = [row._replace(data="another") for row in without_training(rows)]
-    failed = [name for name, held in module.check([*rows, *other]).items() if not held]
+    failed = [name for name, held in experiment.check([*rows, *other]).items() if not held]
     assert any("RA1" in name for name in failed)
     assert any("RA3" in name for name in failed)
 
 
-def test_the_table_has_every_score_and_pictures_of_one_seed(found: tuple[Any, list[Row]]) -> None:
-    module, rows = found
-    config = module.QUICK
+def test_the_table_has_every_score_and_pictures_of_one_seed(found: Found) -> None:
+    experiment, rows = found
+    config = experiment.settings["quick"]
     networks = len(config.data) * len(config.skips) * len(config.seeds)
     for quantity in SCORES:
         times = 1 if quantity == "loss" else 2
@@ -91,7 +89,7 @@ def test_the_table_has_every_score_and_pictures_of_one_seed(found: tuple[Any, li
 
 
 def test_cells_joined_are_the_whole_run() -> None:
-    config = dataclasses.replace(fully_connected.QUICK, blocks=(3,), width=16, **SHORT)
+    config = dataclasses.replace(load("li2023/fully_connected").settings["quick"], blocks=(3,), width=16, **SHORT)
     parts = [row for cell in cells(config) for row in run(cell)]
     whole = run(config)
     assert len(parts) == len(whole)

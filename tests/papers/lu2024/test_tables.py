@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,51 +12,51 @@ from torch import nn
 
 from orthoscope.metrics import parameter_independence
 from orthoscope.models.blocks import ResidualBlock
-from orthoscope.papers.cifar100 import labelled, read_records
-from orthoscope.papers.evidence import trend
-from orthoscope.papers.lu2024 import table_2, table_3, table_4
-from orthoscope.papers.lu2024.images import images
-from orthoscope.papers.lu2024.independence import accuracy, at_best_rate, by_seed, trained
-from orthoscope.papers.lu2024.networks import convolutional, fully_connected, three_layers
-from orthoscope.papers.lu2024.printed import cell
+from orthoscope_papers.datasets import labeled, read_records
+from orthoscope_papers.evidence import trend
+from orthoscope_papers.experiments import load
+from orthoscope_papers.lu2024 import table_2
+from orthoscope_papers.lu2024.independence import accuracy, at_best_rate, by_seed, printed_number, trained
+from orthoscope_papers.lu2024.networks import convolutional, fully_connected, images, three_layers
 
-TABLES = (table_2, table_3, table_4)
+TABLES = {name: load(f"lu2024/{name}") for name in ("table_2", "table_3", "table_4")}
+each = pytest.mark.parametrize("name", TABLES)
 
 
 @pytest.fixture(scope="module")
-def quick() -> dict[ModuleType, list[Any]]:
-    return {table: table.run(table.QUICK) for table in TABLES}
+def quick() -> dict[str, list[Any]]:
+    return {name: table.run(table.settings["quick"]) for name, table in TABLES.items()}
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_the_quick_run_finds_what_is_claimed(table: Any, quick: dict[ModuleType, list[Any]]) -> None:
-    found = table.check(quick[table])
+@each
+def test_the_quick_run_finds_what_is_claimed(name: str, quick: dict[str, list[Any]]) -> None:
+    found = TABLES[name].check(quick[name])
     assert found
     assert all(found.values()), [statement for statement, holds in found.items() if not holds]
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_cells_joined_are_the_whole_run(table: Any) -> None:
-    short = dataclasses.replace(table.QUICK, steps=2, samples=128)
-    assert [row for part in table.cells(short) for row in table.run(part)] == table.run(short)
+@each
+def test_cells_joined_are_the_whole_run(name: str) -> None:
+    short = dataclasses.replace(TABLES[name].settings["quick"], steps=2, samples=128)
+    assert [row for part in TABLES[name].cells(short) for row in TABLES[name].run(part)] == TABLES[name].run(short)
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_no_check_survives_a_table_without_the_effect(table: Any, quick: dict[ModuleType, list[Any]]) -> None:
-    rows = quick[table]
+@each
+def test_no_check_survives_a_table_without_the_effect(name: str, quick: dict[str, list[Any]]) -> None:
+    rows = quick[name]
     idle = [row._replace(pii=row.pii_at_start, accuracy=0.1) for row in rows]
     upside_down = [row._replace(pii=1 - row.pii, accuracy=1 - row.accuracy, pii_at_start=0.5) for row in rows]
     odd = [row._replace(pii=row.pii * (1 + (getattr(row, "optimizer", "") == "AdamW"))) for row in rows]
     raised = [row._replace(pii=row.pii * (1 + 0.2 * (getattr(row, "arm", "") == "norm_residual"))) for row in rows]
-    seen = [table.check(changed) for changed in (idle, upside_down, odd, raised)]
-    assert all(any(not found[statement] for found in seen) for statement in table.check(rows))
+    seen = [TABLES[name].check(changed) for changed in (idle, upside_down, odd, raised)]
+    assert all(any(not found[statement] for found in seen) for statement in TABLES[name].check(rows))
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_every_printed_cell_is_beside_a_measured_one(table: Any, quick: dict[ModuleType, list[Any]]) -> None:
-    evidence = table.compare(quick[table])
+@each
+def test_every_printed_cell_is_beside_a_measured_one(name: str, quick: dict[str, list[Any]]) -> None:
+    evidence = TABLES[name].compare(quick[name])
     printed = [entry.printed for entry in evidence if entry.printed is not None]
-    cells = {table_2: 4 * 3 + 2, table_3: 2 * 4, table_4: 4 * 3}[table]
+    cells = {"table_2": 4 * 3 + 2, "table_3": 2 * 4, "table_4": 4 * 3}[name]
     assert len(printed) == cells
     assert len({entry.quantity for entry in evidence}) == len(evidence)
     for entry in evidence:
@@ -66,21 +65,21 @@ def test_every_printed_cell_is_beside_a_measured_one(table: Any, quick: dict[Mod
         assert "digits" in entry.why or entry.verdict == "agrees" or entry.printed is None
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_the_figure_is_one_document(table: Any, quick: dict[ModuleType, list[Any]]) -> None:
-    drawn = table.plot(quick[table])
+@each
+def test_the_figure_is_one_document(name: str, quick: dict[str, list[Any]]) -> None:
+    drawn = TABLES[name].plot(quick[name])
     assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
     assert "nan" not in drawn
     assert "digits" in drawn, "the figure says which data stands in"
 
 
-@pytest.mark.parametrize("table", TABLES)
+@each
 def test_the_printed_setting_asks_for_cifar_100_in_one_sentence(
-    table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORTHOSCOPE_DATA", str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"needs CIFAR-100.*train\.bin and test\.bin of its binary version"):
-        table.run(table.FULL)
+        TABLES[name].run(TABLES[name].settings["full"])
 
 
 def test_cifar_100_on_disk_is_read_with_its_fine_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +90,7 @@ def test_cifar_100_on_disk_is_read_with_its_fine_classes(tmp_path: Path, monkeyp
     folder.mkdir()
     (folder / "train.bin").write_bytes(records.numpy().tobytes())
     (folder / "test.bin").write_bytes(records[:2].numpy().tobytes())
-    data = labelled("cifar100", "train")
+    data = labeled("cifar100", "train")
     assert data.labels.tolist() == [3, 99, 0, 41, 5]
     # Red first, row by row.
     assert int(data.pixels[1, 0, 0, 5]) == int(records[1, 2 + 5])
@@ -149,10 +148,10 @@ def test_all_arms_have_the_same_weights_and_differ_in_what_they_say() -> None:
         for flags in [(False, False), (True, False), (False, True), (True, True)]
     }
     first = built[False, False]
-    for (normalised, residual), model in built.items():
+    for (normalized, residual), model in built.items():
         norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm1d)]
         skips = [m.skip for m in model.modules() if isinstance(m, ResidualBlock)]
-        assert len(norms) == 3 * normalised
+        assert len(norms) == 3 * normalized
         assert skips == [residual] * 3
         weights = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
         assert all(
@@ -198,11 +197,11 @@ def test_the_best_rate_has_the_highest_held_out_accuracy_and_numbers_are_average
 
 def test_a_printed_number_agrees_inside_the_interval_and_a_trend_by_its_sign() -> None:
     values: Sequence[float] = [0.1, 0.2, 0.3]
-    assert cell("x", 0.25, values, "cifar10").verdict == "agrees"
-    far = cell("x", 0.5, values, "cifar10")
+    assert printed_number("x", 0.25, values, "cifar10").verdict == "agrees"
+    far = printed_number("x", 0.5, values, "cifar10")
     assert (far.verdict, far.printed) == ("differs", 0.5)
     assert "cifar10 in place of CIFAR-100" in far.why
-    assert "in place" not in cell("x", 0.5, values, "cifar100").why
+    assert "in place" not in printed_number("x", 0.5, values, "cifar100").why
     assert trend("x", values, 1).verdict == "agrees"
     assert trend("x", values, -1).why == "the opposite is seen"
     assert trend("x", [-1.0, 1.1], 1).why.startswith("not decided")

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from orthoscope.models import ResNet, Transformer
-from orthoscope.models.targets.torchvision_repair import repair_torchvision
-from orthoscope.models.unconstrained_jacobians import UnconstrainedJacobians
+from orthoscope.models.resnet import UnconstrainedJacobians
+from orthoscope.models.targets.timm_zoo import repair_torchvision
 from orthoscope.probe import BlockJacobian, layer_jacobians, residual_jacobians
 from references.dense_jacobians import dense_jacobian
 

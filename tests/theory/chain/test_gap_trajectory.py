@@ -7,10 +7,10 @@ from torch import Tensor
 from orthoscope.theory.chain.batch_norm import (
     gap_contraction,
     gap_squared_after_layer,
+    gap_trajectory,
     mean_squared_singular_values,
     stationary_gap_squared,
 )
-from orthoscope.theory.chain.gap_trajectory import gap_trajectory
 from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
 from references.batch_norm_cases import gap_of_gram, mean_and_error, next_gram, random_spectra
 

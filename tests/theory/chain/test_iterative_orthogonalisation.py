@@ -5,8 +5,7 @@ import torch
 
 from orthoscope.linalg import haar
 from orthoscope.metrics import orthogonality_gap
-from orthoscope.theory.chain.iterative_orthogonalisation import iterative_gap, iterative_singular_values
-from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
+from orthoscope.theory.chain.spectrum import iterative_gap, iterative_singular_values, spectral_orthogonality_gap
 from references.batch_norm_cases import random_spectra
 
 

@@ -6,8 +6,12 @@ import mpmath
 import pytest
 import torch
 
-from orthoscope.theory.chain.lyapunov import collapse_rate, collapsed_gap, lyapunov_exponents
-from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
+from orthoscope.theory.chain.spectrum import (
+    collapse_rate,
+    collapsed_gap,
+    lyapunov_exponents,
+    spectral_orthogonality_gap,
+)
 from references.batch_norm_cases import mean_and_error
 
 

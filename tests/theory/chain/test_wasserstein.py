@@ -6,14 +6,14 @@ import torch
 from scipy.linalg import sqrtm
 
 from orthoscope.theory.chain.batch_norm import stationary_gap_squared
-from orthoscope.theory.chain.bounds import expected_gap_bound
-from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
-from orthoscope.theory.chain.wasserstein import (
+from orthoscope.theory.chain.bounds import (
+    expected_gap_bound,
     stationary_wasserstein,
     wasserstein_bound,
     wasserstein_bound_of_gap,
     wasserstein_to_gaussian,
 )
+from orthoscope.theory.chain.spectrum import spectral_orthogonality_gap
 from references.batch_norm_cases import random_spectra
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.theory.activations import nonlinearity
+from orthoscope.activations import nonlinearity
 from orthoscope.theory.gram.dynamics import fixed_point_entries, gram_condition, gram_fixed_point, gram_trajectory
 
 EXACT = 1e-12

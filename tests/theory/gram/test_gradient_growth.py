@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.theory.activations import nonlinearity
+from orthoscope.activations import nonlinearity
 from orthoscope.theory.gram.dynamics import gram_fixed_point
 from orthoscope.theory.gram.gradient_growth import centred_multiplier, gradient_growth, uncentred_multiplier
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from orthoscope.metrics import isometry_gap
-from orthoscope.theory.gram.isometry_floor import gaussian_isometry_gap, isometry_gap_floor, overlap_rate
+from orthoscope.theory.gram.isometry import gaussian_isometry_gap, isometry_gap_floor, overlap_rate
 from orthoscope.theory.kernel.kernel_map import kernel_map
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from orthoscope.metrics import isometry
-from orthoscope.theory.gram.normalisation_isometry import gram_isometry, isometry_gain, isometry_gain_bound
+from orthoscope.theory.gram.isometry import gram_isometry, isometry_gain, isometry_gain_bound
 
 
 def test_isometry_agrees_with_the_metric_and_with_mpmath(generator: torch.Generator) -> None:

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from orthoscope.theory.haar.batch_norm import spectral_isometry_gap
-from orthoscope.theory.haar.gap_decay import (
+from orthoscope.theory.haar.batch_norm import (
     eigenvalue_radius,
     gap_decay_depth,
     isometry_gap_bound,
     near_isometry,
     next_gap_bound,
+    spectral_isometry_gap,
 )
 from references.haar_cases import random_spectra
 

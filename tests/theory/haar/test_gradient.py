@@ -9,8 +9,7 @@ from torch import Tensor
 
 from orthoscope.linalg import haar
 from orthoscope.metrics import isometry_gap
-from orthoscope.theory.haar.batch_norm import spectral_isometry_gap
-from orthoscope.theory.haar.gap_decay import near_isometry
+from orthoscope.theory.haar.batch_norm import near_isometry, spectral_isometry_gap
 from orthoscope.theory.haar.gradient import (
     batch_norm_jacobian_bound,
     batch_norm_log_jacobian_bound,

@@ -6,9 +6,16 @@ from math import factorial, prod
 import numpy as np
 import pytest
 
-from orthoscope.theory.haar.pairings import Pairing, coset_type, pairing_orbits, pairings_of
-from orthoscope.theory.haar.weingarten import weingarten
-from orthoscope.theory.haar.zonal import doubled_shape_dimension, partitions, zonal_spherical_functions
+from orthoscope.theory.haar.moments import (
+    Pairing,
+    coset_type,
+    doubled_shape_dimension,
+    pairing_orbits,
+    pairings_of,
+    partitions,
+    weingarten,
+    zonal_spherical_functions,
+)
 from references.weingarten_twin import all_pairings, gram_pseudo_inverse, loop_counts
 
 ROUNDING = 1e-12  # of a pseudo-inverse of a 105 x 105 matrix; measured 1e-16

@@ -6,7 +6,7 @@ import pytest
 import torch
 from numpy.polynomial import hermite_e
 
-from orthoscope.theory.activations import nonlinearity
+from orthoscope.activations import nonlinearity
 from orthoscope.theory.kernel.hermite import hermite_coefficients, hermite_polynomials, hermite_table
 from orthoscope.theory.quadrature import gaussian_rule
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, replace_all_batch_norm_modules_, stack_module_state, vmap
 
 from orthoscope import metrics
+from orthoscope.activations import nonlinearity
 from orthoscope.models import MLP
-from orthoscope.theory.activations import nonlinearity
 from orthoscope.theory.network import (
     Hyperparameters,
     LinearLaw,

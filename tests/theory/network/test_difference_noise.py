@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.theory.activations import nonlinearity
-from orthoscope.theory.network.difference_noise import difference_noise
+from orthoscope.activations import nonlinearity
+from orthoscope.theory.network.finite_width_noise import difference_noise
 
 UNITS, DRAWS = 400, 2000
 ROUNDING = 1e-12

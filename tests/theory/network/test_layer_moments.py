@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from orthoscope.activations import ACTIVATIONS, Nonlinearity, nonlinearity
 from orthoscope.linalg import haar
-from orthoscope.theory.activations import NONLINEARITIES, Nonlinearity, nonlinearity
 from orthoscope.theory.kernel.kernel_map import kernel_map
 from orthoscope.theory.network.hyperparameters import NoTheory
 from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
@@ -115,7 +115,7 @@ def test_large_variances_are_integrated_where_activations_bend() -> None:
     assert found.spread == pytest.approx(1 - 2 / math.pi * math.asin(0.6), rel=2 / 100)
 
 
-@pytest.mark.parametrize("name", sorted(NONLINEARITIES))
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
 def test_slope_product_is_the_derivative_of_the_overlap(name: str) -> None:
     """By central differences of the spread, whatever the kinks and jumps."""
     variance, overlap, step = 0.7, 0.4, 1e-4

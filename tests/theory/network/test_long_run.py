@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from orthoscope.activations import nonlinearity
 from orthoscope.findings import Prediction
-from orthoscope.theory.activations import nonlinearity
 from orthoscope.theory.gram.dynamics import gram_fixed_point
 from orthoscope.theory.gram.finite_width import gram_response
 from orthoscope.theory.gram.gradient_growth import gradient_growth

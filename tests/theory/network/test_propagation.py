@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 import torch
 
-from orthoscope.theory.activations import Nonlinearity, nonlinearity
+from orthoscope.activations import Nonlinearity, nonlinearity
 from orthoscope.theory.network import (
     Hyperparameters,
     Inputs,
@@ -210,7 +210,7 @@ def test_where_no_gradient_passes_it_is_zero_and_not_unknown() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"samples": 1}, "a batch of 1 has nobody"),
+        ({"samples": 1}, "a batch of 1 has no pair"),
         ({"samples": 5, "overlap": -0.26}, "between -0.25 and 1, got -0.26"),
         ({"samples": 5, "overlap": 1.1}, "between -0.25 and 1, got 1.1"),
         ({"samples": 5, "overlap": math.nan}, "got nan"),
@@ -223,7 +223,7 @@ def test_impossible_inputs_are_refused(arguments: dict[str, float], reason: str)
 
 
 def test_impossible_networks_are_refused() -> None:
-    with pytest.raises(ValueError, match="unknown normalisation 'group': choose one of none, rms"):
+    with pytest.raises(ValueError, match="unknown normalization 'group': choose one of none, rms"):
         network("relu", norm="group")
     with pytest.raises(ValueError, match="unknown order 'first': choose one of norm-activation"):
         network("relu", order="first")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.theory.activations import nonlinearity
-from orthoscope.theory.network.difference_noise import difference_noise
+from orthoscope.activations import nonlinearity
+from orthoscope.theory.network.finite_width_noise import difference_noise
 from orthoscope.theory.network.hyperparameters import LinearLaw, NoTheory
 from orthoscope.theory.network.layer_moments import layer_moments
 from orthoscope.theory.network.signals import Response, Signal, linear, skipped

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from orthoscope.linalg import haar
-from orthoscope.theory.residual.trace_inequality import rotated_trace_supremum
+from orthoscope.theory.residual.alignment import rotated_trace_supremum
 
 
 def test_one_matrix_over_plane_rotations_is_a_known_maximum(generator: torch.Generator) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from orthoscope.theory.residual.unconstrained_jacobians import JacobiansOptimum, unconstrained_jacobians_optimum
+from orthoscope.theory.residual.alignment import JacobiansOptimum, unconstrained_jacobians_optimum
 
 CASES = [
     (depth, decay, norm)

@@ -1,4 +1,4 @@
-"""What a rank makes of its part of a batch, as far as one process can tell: which samples, and whose statistics."""
+"""A batch that is split over processes, as far as one process can tell: which samples, and whose statistics."""
 
 import pytest
 import torch
@@ -6,27 +6,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from orthoscope.probe.ranks import Ranks
-from orthoscope.probe.sharded import class_name
-from orthoscope.probe.views import Part, spread
-from orthoscope.probe.whole_batch_norm import WholeBatchNorm
+from orthoscope.probe.distributed import Processes, SplitBatch, SynchronizedBatchNorm
+from orthoscope.probe.modules import class_name
+from orthoscope.probe.samples import evenly_spaced
 
 
-class Rank(Ranks):
-    """One of several ranks, without the others."""
+class Alone(Processes):
+    """One of several processes, without the others: sums and agreements are its own."""
 
-    def __init__(self, rank: int) -> None:
-        super().__init__()
+    def __init__(self, rank: int = 0) -> None:
+        super().__init__([], None)
         self.rank = rank
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=6).filter(any), st.integers(1, 40))
 def test_parts_choose_the_samples_that_the_whole_batch_would(counts: list[int], most: int) -> None:
     batch = torch.arange(sum(counts))
-    parts = [Part(Rank(rank), tuple(counts)) for rank in range(len(counts))]
-    pieces = [piece[part.spread(most)] for piece, part in zip(batch.split(counts), parts, strict=True)]
-    assert torch.cat(pieces).tolist() == batch[spread(len(batch), most)].tolist()
-    assert [len(piece) for piece in pieces] == parts[0].spread_counts(most)
+    parts = [SplitBatch(Alone(rank), counts) for rank in range(len(counts))]
+    pieces = [piece[part.local_indices(most)] for piece, part in zip(batch.split(counts), parts, strict=True)]
+    assert torch.cat(pieces).tolist() == batch[evenly_spaced(len(batch), most)].tolist()
+    assert [len(piece) for piece in pieces] == parts[0].local_counts(most)
     assert len(torch.cat(pieces)) <= most
     assert sum(part.share for part in parts) == pytest.approx(1.0)
 
@@ -41,7 +40,7 @@ def test_batch_norm_over_ranks_is_batch_norm(shape: tuple[int, ...], affine: boo
     inputs = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
     direction = torch.randn(shape, generator=generator, dtype=torch.float64)
     wanted = layer(inputs)
-    with WholeBatchNorm(Ranks()):
+    with SynchronizedBatchNorm(Alone()):
         found = layer(inputs)
     arguments = (inputs, *layer.parameters())
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
@@ -54,7 +53,7 @@ def test_batch_norm_over_ranks_is_batch_norm(shape: tuple[int, ...], affine: boo
 def test_running_statistics_are_used_where_they_are_asked_for(generator: torch.Generator) -> None:
     layer = nn.BatchNorm1d(5).eval()
     inputs = torch.randn(6, 5, generator=generator)
-    with WholeBatchNorm(Ranks()):
+    with SynchronizedBatchNorm(Alone()):
         assert torch.equal(layer(inputs), nn.BatchNorm1d(5).eval()(inputs))
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from orthoscope.theory.activations import nonlinearity
+from orthoscope.activations import nonlinearity
 from orthoscope.theory.chain.batch_norm import stationary_gap_squared
 from orthoscope.theory.gram.dynamics import gram_fixed_point
 from orthoscope.theory.gram.gradient_growth import gradient_growth

@@ -7,11 +7,11 @@ import jsonschema
 from rich.console import Console
 
 from orthoscope import report
-from orthoscope.papers.catalog import Entry
-from orthoscope.papers.evidence import Evidence, share_of, wilson
-from orthoscope.papers.summary import evidence_document, found
-from orthoscope.report.evidence import count_of, evidence_tables
-from orthoscope.report.evidence_page import evidence_page
+from orthoscope_papers.catalog import Entry
+from orthoscope_papers.document import judged, results_document
+from orthoscope_papers.evidence import Evidence, share_of, wilson
+from orthoscope_papers.experiments import Experiment
+from orthoscope_papers.views import count_of, results_page, results_tables
 
 COMPARED = [
     Evidence("printed", 0.5, 0.5, 0.4, 0.6, "agrees"),
@@ -22,21 +22,21 @@ COMPARED = [
 ]
 
 
-class Experiment:
-    """What a module of an experiment shows to the report."""
-
-    @staticmethod
-    def check(rows: list[Any]) -> dict[str, bool]:
-        return {"it is so": True}
-
-    @staticmethod
-    def compare(rows: list[Any]) -> list[Evidence]:
-        return COMPARED
+EXPERIMENT = Experiment(
+    module="calibration/made_up",
+    settings={},
+    Row=tuple,
+    run=list,
+    cells=list,
+    check=lambda rows: {"it is so": True},
+    compare=lambda rows: COMPARED,
+    plot=lambda rows: "",
+)
 
 
 def document() -> dict[str, Any]:
-    entry = Entry("calibration/made_up", "A claim.", "training", False)
-    return evidence_document("default", [found(entry, Experiment, [], seeds=0, seconds=1.0)])
+    entry = Entry("calibration/made_up", EXPERIMENT.module, "A claim.", "training", False)
+    return results_document("default", [judged(entry, EXPERIMENT, [], seeds=0, seconds=1.0)])
 
 
 def test_a_share_agrees_with_its_claim_or_differs_or_is_measured() -> None:
@@ -58,8 +58,8 @@ def test_what_is_measured_alone_is_in_the_document_the_terminal_and_the_page() -
     jsonschema.validate(made, report.schema())
     assert made["schema"] == "orthoscope.evidence/2"
     console = Console(file=StringIO(), width=120)
-    console.print(evidence_tables(made))
-    page = evidence_page(made, {"calibration": "Calibration."})
+    console.print(results_tables(made))
+    page = results_page(made, {"calibration": "Calibration."})
     assert console.file.getvalue().count("measured") == 2 + 1  # type: ignore[attr-defined]
     assert "| beside it | – | 0.70 [0.48, 0.85] | measured | of 20 |" in page
     assert "counted apart" in " ".join(page.split())

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.optim import optimizer as torch_optimizer
 
 import orthoscope
-from orthoscope import report
-from orthoscope.diagnosis.watch import RiskWarning, StopTraining
+from orthoscope import report, watcher
+from orthoscope.watcher.hooks import RiskWarning, StopTraining
 
 watch = functools.partial(orthoscope.watch, logger=None)
 
@@ -119,7 +119,7 @@ def test_every_record_is_a_whole_line_that_the_schema_knows(tmp_path: Path) -> N
     log = tmp_path / "run.jsonl"
     with watch(model, every=2, updates=True, log=log, logger=lambda scalars, step: seen.append((step, scalars))) as w:
         train(model, 4)
-    records = [record for record, _ in report.read_watch_log(log)]
+    records = [record for record, _ in watcher.read_watch_log(log)]
     validator = jsonschema.Draft202012Validator(report.schema())
     for record in records:
         validator.validate(record)
@@ -138,24 +138,24 @@ def test_every_record_is_a_whole_line_that_the_schema_knows(tmp_path: Path) -> N
 
 def test_the_log_goes_on_after_a_crash_and_other_files_are_refused(tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
-    writer = report.WatchLog(log)
+    writer = watcher.WatchLog(log)
     content = {"run": "a", "name": "x", "step": 0, "time": 0.0, "scalars": {}, "diagnosis": None, "updates": []}
     writer.append(content)
     writer.append({**content, "step": 1})
     whole = log.read_bytes()
     log.write_bytes(whole[:-20])
-    assert [record["step"] for record, _ in report.read_watch_log(log)] == [0], "half a line is not read"
-    report.WatchLog(log).append({**content, "step": 2})
-    assert [record["step"] for record, _ in report.read_watch_log(log)] == [0, 2]
+    assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0], "half a line is not read"
+    watcher.WatchLog(log).append({**content, "step": 2})
+    assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0, 2]
     log.write_bytes(whole[:-1])
-    report.WatchLog(log).append({**content, "step": 2})
-    assert [record["step"] for record, _ in report.read_watch_log(log)] == [0, 1, 2], "only the newline was missing"
-    (_, second), *_ = report.read_watch_log(log)
-    assert [record["step"] for record, _ in report.read_watch_log(log, second)] == [1, 2]
+    watcher.WatchLog(log).append({**content, "step": 2})
+    assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0, 1, 2], "only the newline was missing"
+    (_, second), *_ = watcher.read_watch_log(log)
+    assert [record["step"] for record, _ in watcher.read_watch_log(log, second)] == [1, 2]
     for stranger in (b"my notes", b"my notes\n", b'{"schema": "other"}\n'):
         log.write_bytes(stranger)
         with pytest.raises(ValueError, match="is not a log of a watch"):
-            report.WatchLog(log)
+            watcher.WatchLog(log)
         assert log.read_bytes() == stranger
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         watch(network(), log=tmp_path / "nowhere" / "run.jsonl")
@@ -264,7 +264,7 @@ def test_a_logger_or_a_log_that_fails_does_not_end_the_training(
     refused = [f"step {step}, not logged: ConnectionError: refused" for step in seen]
     assert w.problems == ["step 0, not logged: OSError: [Errno 28] No space left on device", *refused]
     assert [str(one.message) for one in caught] == [f"orthoscope could not log {w.problems[0]}"]
-    assert [record["step"] for record, _ in report.read_watch_log(log)] == [0, 2, 2], "half a line was taken away"
+    assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0, 2, 2], "half a line was taken away"
 
 
 def test_closures_accumulation_and_resumed_counts_are_looked_at_once_a_step() -> None:

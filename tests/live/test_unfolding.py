@@ -1,7 +1,8 @@
 import pytest
 
-from orthoscope.diagnosis import predict, unfolding
-from orthoscope.diagnosis.unfolding import Unfoldings
+from orthoscope.diagnosis import predict
+from orthoscope.live import work as unfolding
+from orthoscope.live.work import Unfoldings
 
 TARGET = "mlp(depth={}, width=32, activation=tanh)"
 

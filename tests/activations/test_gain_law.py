@@ -1,4 +1,4 @@
-"""The law of the explosion rate, and the gains for which the sum of rates stays bounded."""
+"""The law of the explosion rate, and the gains by layer for which the sum of rates stays bounded."""
 
 import math
 import statistics
@@ -6,9 +6,7 @@ import statistics
 import pytest
 import torch
 
-from orthoscope.chains import Chain
-from orthoscope.shaping import GAINS, GainLaw, fit_gain_law, gain_schedule, predicted_rates, simulated_rates
-from orthoscope.theory import Hyperparameters, LinearLaw, NoTheory, gaussian_inputs, gradient_growth, nonlinearity
+from orthoscope.activations import GAINS, GainLaw, fit_gain_law, gain_schedule
 
 
 def test_an_exact_power_is_found_exactly_and_its_exponent_has_the_margin() -> None:
@@ -55,7 +53,7 @@ def test_the_sum_of_rates_is_bounded_by_the_exponent_and_not_by_less() -> None:
 
 
 @pytest.mark.parametrize("rates", [[-0.1] * 6, [0.0] * 5 + [0.1], [math.nan] * 6])
-def test_without_an_explosion_there_is_no_law(rates: list[float]) -> None:
+def test_without_exploding_gradients_there_is_no_law(rates: list[float]) -> None:
     with pytest.raises(ValueError, match="nothing to shape"):
         fit_gain_law(GAINS, torch.tensor(rates))
 
@@ -66,44 +64,3 @@ def test_a_rate_that_no_gain_lowers_has_no_exponent() -> None:
         law.exponent()
     with pytest.raises(ValueError, match="positive"):
         GainLaw(0.0, 0.1, 2.0, 0.0, 4).exponent(0.0)
-
-
-def network(**options: object) -> Hyperparameters:
-    return Hyperparameters(**{"activation": nonlinearity("tanh"), "hidden": LinearLaw(256, 1.0), **options})
-
-
-def test_theory_and_simulation_agree_behind_batch_norm() -> None:
-    """Theory is of infinite width: at 16 times as many units as samples it is right to a tenth, and less at 4 times."""
-    gains, samples = (0.4, 1.0), 16
-    theory = predicted_rates(network(norm="batch"), gaussian_inputs(samples, 256), gains, depth=6)
-    measured = simulated_rates(Chain(256, activation="tanh", norm="batch"), gains, samples=samples, depth=40)
-    # Both are slopes over the same layers of the same four networks.
-    errors = measured.std(0) / math.sqrt(len(measured))
-    assert ((measured.mean(0) - theory).abs() < 0.1 * theory + 3 * errors).all()
-    assert theory[1].item() == pytest.approx(gradient_growth(samples, activation="tanh"), rel=1e-6)
-    assert (measured.mean(0) - theory.flip(0)).abs().min() > 0.3 * theory.min(), "it must tell the gains apart"
-
-
-def test_theory_and_simulation_agree_behind_layer_norm() -> None:
-    gains = (0.5, 1.0)
-    theory = predicted_rates(network(norm="layer"), gaussian_inputs(16, 256), gains, depth=6)
-    measured = simulated_rates(Chain(256, activation="tanh", norm="layer"), gains, samples=16, depth=40)
-    errors = measured.std(0) / math.sqrt(len(measured))
-    assert ((measured.mean(0) - theory).abs() < 0.1 * theory + 3 * errors).all()
-
-
-def test_theory_gives_nearly_the_exponent_that_simulation_gives() -> None:
-    samples, gains = 16, (0.5, 0.7, 1.0)
-    theory = predicted_rates(network(norm="batch"), gaussian_inputs(samples, 256), (1e-3, *gains), depth=6)
-    chain = Chain(256, activation="tanh", norm="batch")
-    measured = simulated_rates(chain, (1e-3, *gains), samples=samples, depth=40)
-    by_theory = fit_gain_law(gains, theory[1:], theory[0].item())
-    by_simulation = fit_gain_law(gains, measured[:, 1:], measured[:, 0].mean().item())
-    assert by_theory.linear_rate == pytest.approx(0.5 * math.log((samples - 2) / (samples - 3)), rel=1e-4)
-    assert abs(by_theory.power - by_simulation.power) < 0.3
-    assert by_theory.power > 1.5
-
-
-def test_where_theory_has_no_gradients_it_says_so() -> None:
-    with pytest.raises(NoTheory, match="simulate or measure"):
-        predicted_rates(network(norm="batch", rotation=True), gaussian_inputs(16, 256), (1.0,), depth=4)

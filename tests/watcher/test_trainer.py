@@ -12,15 +12,15 @@ from torch.optim import optimizer as torch_optimizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # third parties warn at import and in training; that is theirs
 
-from orthoscope.models.targets.torchvision_repair import repair_torchvision  # noqa: E402
+from orthoscope.models.targets.timm_zoo import repair_torchvision  # noqa: E402
 
 repair_torchvision()
 
 import transformers  # noqa: E402
 
-from orthoscope import report  # noqa: E402
-from orthoscope.callbacks import TrainerCallback  # noqa: E402
-from orthoscope.diagnosis.watch import RiskWarning  # noqa: E402
+from orthoscope import watcher  # noqa: E402
+from orthoscope.watcher import TrainerCallback  # noqa: E402
+from orthoscope.watcher.hooks import RiskWarning  # noqa: E402
 
 
 class Sentences(torch.utils.data.Dataset):
@@ -65,7 +65,7 @@ def test_a_trainer_is_watched_and_trains_the_same(tmp_path: Path) -> None:
     assert callback.watch is not None
     assert callback.watch.problems == []
     assert callback.watch.step == 5
-    records = [record for record, _ in report.read_watch_log(tmp_path / "run.jsonl")]
+    records = [record for record, _ in watcher.read_watch_log(tmp_path / "run.jsonl")]
     assert [record["step"] for record in records] == [0, 2, 4]
     assert [(record["step"], record["scalars"]) for record in records] == seen
     assert 4 <= len(records[0]["scalars"]) <= 8

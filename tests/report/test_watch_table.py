@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from orthoscope.diagnosis.watch_table import watch_table
+from orthoscope.report.watch import watch_table
 
 HEADINGS = [
     "weight",

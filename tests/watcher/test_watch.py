@@ -15,10 +15,10 @@ from torch.optim import optimizer as torch_optimizer
 
 import orthoscope
 from orthoscope import metrics
-from orthoscope.diagnosis.update_row import UpdateRow
 from orthoscope.layers import orthogonal
 from orthoscope.linalg import weight_matrix
 from orthoscope.optim import MatrixView, Muon, muon_parameter_groups
+from orthoscope.watcher.updates import UpdateRow
 
 watch = functools.partial(orthoscope.watch, updates=True, profile=False)
 

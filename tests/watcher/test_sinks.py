@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orthoscope.diagnosis.trackers import active_loggers, trackers
+from orthoscope.watcher.sinks import active_loggers, trackers
 
 
 class Writer:

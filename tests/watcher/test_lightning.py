@@ -14,16 +14,16 @@ from torch.optim import optimizer as torch_optimizer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # third parties warn at import and in training; that is theirs
 
-from orthoscope.models.targets.torchvision_repair import repair_torchvision  # noqa: E402
+from orthoscope.models.targets.timm_zoo import repair_torchvision  # noqa: E402
 
 repair_torchvision()
 
 import lightning  # noqa: E402
 from lightning.pytorch.loggers import CSVLogger  # noqa: E402
 
-from orthoscope import report  # noqa: E402
-from orthoscope.callbacks import LightningCallback  # noqa: E402
-from orthoscope.diagnosis.watch import RiskWarning  # noqa: E402
+from orthoscope import watcher  # noqa: E402
+from orthoscope.watcher import LightningCallback  # noqa: E402
+from orthoscope.watcher.hooks import RiskWarning  # noqa: E402
 
 
 class Task(lightning.LightningModule):
@@ -78,7 +78,7 @@ def test_a_training_is_watched_and_stays_the_same(whole: bool, tmp_path: Path) -
     fit(watched, tmp_path, callback)
     for one, two in zip(plain.parameters(), watched.parameters(), strict=True):
         assert torch.equal(one, two)
-    records = [record for record, _ in report.read_watch_log(tmp_path / "run.jsonl")]
+    records = [record for record, _ in watcher.read_watch_log(tmp_path / "run.jsonl")]
     assert [record["step"] for record in records] == [0, 2, 4]
     assert records[0]["diagnosis"]["name"] == ("Task" if whole else "Sequential")
     assert callback.watch is not None
@@ -121,11 +121,11 @@ def test_a_training_that_raises_leaves_no_hooks(tmp_path: Path) -> None:
 
 def test_a_missing_library_is_one_sentence_and_importing_callbacks_loads_none() -> None:
     code = (
-        "import sys, orthoscope.callbacks\n"
-        "assert not {'torch', 'transformers', 'lightning'} & set(sys.modules)\n"
+        "import sys, orthoscope.watcher\n"
+        "assert not {'transformers', 'lightning'} & set(sys.modules)\n"
         "sys.modules['lightning'] = sys.modules['transformers'] = None\n"
-        "for name in orthoscope.callbacks.__all__:\n"
-        "    try: getattr(orthoscope.callbacks, name)\n"
+        "for name in orthoscope.watcher.__all__:\n"
+        "    try: getattr(orthoscope.watcher, name)\n"
         "    except ModuleNotFoundError as error: print(error)\n"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)

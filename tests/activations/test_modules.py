@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from orthoscope.diagnosis.hyperparameters import initial_arguments
-from orthoscope.layers import ShapedActivation
+from orthoscope.activations import ShapedActivation
+from orthoscope.diagnosis.inspection import initial_arguments
 from orthoscope.models import MLP
 from orthoscope.theory import NoTheory
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from orthoscope.theory.residual.normalised_gradient import (
+from orthoscope.theory.residual.normalized_gradient import (
     gradient_before_normalisation,
     normalised_residual_gradients,
     without_direction,

@@ -1,13 +1,14 @@
 import base64
+import gc
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from orthoscope.linalg import sample_frame
+from orthoscope.linalg import gram_factor
 from orthoscope.probe import record
-from orthoscope.probe.pictures import pictures
+from orthoscope.probe.details import Weights, pictures, weight_spectra
 
 
 def decoded(picture):
@@ -25,7 +26,7 @@ def hidden(generator):
 
 
 def test_a_picture_is_of_the_samples_themselves(hidden):
-    (picture,) = pictures([sample_frame(hidden)], [True])
+    (picture,) = pictures([gram_factor(hidden)], [True])
     rows = hidden.numpy()
     gram = rows @ rows.T
     eigenvalues = np.linalg.eigvalsh(gram)[::-1] * len(rows) / np.trace(gram)
@@ -40,13 +41,13 @@ def test_a_picture_is_of_the_samples_themselves(hidden):
 
 
 def test_a_picture_ignores_the_scale(hidden):
-    small, usual = pictures([sample_frame(hidden) * 1e-200, sample_frame(hidden)], [True, True])
+    small, usual = pictures([gram_factor(hidden) * 1e-200, gram_factor(hidden)], [True, True])
     assert small.eigenvalues == usual.eigenvalues
     assert small.gram == usual.gram
 
 
 def test_samples_of_one_direction_are_one_bin_and_one_eigenvalue():
-    (picture,) = pictures([sample_frame(torch.ones(5, 8))], [False])
+    (picture,) = pictures([gram_factor(torch.ones(5, 8))], [False])
     assert sum(picture.overlap_counts) == 10
     assert picture.eigenvalues[0] == pytest.approx(5)
     assert (decoded(picture) == 1).all()
@@ -60,7 +61,7 @@ def test_what_has_no_angle_has_no_picture(frame):
 
 
 def test_many_layers_have_coarse_pictures_and_weights_come_first(hidden):
-    frames = [sample_frame(hidden)] * 4000
+    frames = [gram_factor(hidden)] * 4000
     weighted = [index % 2 == 1 for index in range(4000)]
     drawn = pictures(frames, weighted)
     assert all(drawn[index] is not None for index in range(4000) if weighted[index])
@@ -69,7 +70,27 @@ def test_many_layers_have_coarse_pictures_and_weights_come_first(hidden):
     assert drawn[1].gram_size <= 10
 
 
-def test_a_recording_has_pictures_only_when_asked(generator):
+def test_a_recording_keeps_factors_only_when_asked(generator):
     model, batch = nn.Sequential(nn.Linear(4, 8), nn.ReLU()), torch.randn(6, 4, generator=generator)
-    assert all(layer.picture is None for layer in record(model, batch).layers)
-    assert all(layer.picture is not None for layer in record(model, batch, pictures=True).layers)
+    assert record(model, batch).factors == ()
+    factors = record(model, batch, keep_factors=True).factors
+    outputs = [model[0](batch), model(batch)]
+    for factor, output in zip(factors, outputs, strict=True):
+        torch.testing.assert_close(factor @ factor.mT, output.double() @ output.double().mT)
+
+
+def test_spectra_are_those_of_the_weights_and_only_of_weights_that_did_not_change(generator):
+    model = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Conv1d(4, 3, 2), nn.Linear(300, 300))
+    weights = Weights(model, ["0", "2", "3"])
+    spectra = weight_spectra(weights)
+    assert set(spectra) == {"0", "2"}, "300 x 300 is too large to be drawn"
+    for name, matrix in (("0", model[0].weight), ("2", model[2].weight.flatten(1))):
+        values = torch.linalg.svdvals(matrix.detach().double())
+        assert (spectra[name].rows, spectra[name].columns) == tuple(matrix.shape)
+        torch.testing.assert_close(torch.tensor(spectra[name].values, dtype=torch.float64), values, rtol=1e-3, atol=0)
+    with torch.no_grad():
+        model[0].weight.mul_(2)
+    assert set(weight_spectra(weights)) == {"2"}
+    del model
+    gc.collect()
+    assert weight_spectra(weights) == {}
