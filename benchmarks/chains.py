@@ -1,6 +1,6 @@
-"""Many random networks at once, beside loops over networks and layers. Writes the page and the numbers behind it.
+"""Benchmark of batched random networks against loops over networks and layers; writes the page and its numbers.
 
-`make bench-chains` takes about seven minutes on two cores, which should have nothing else to do.
+`make bench-chains` takes about seven minutes on an idle machine with two cores.
 """
 
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Simulations behind three figures: `orthoscope.chains` beside loops over networks and layers."""
+"""Simulations behind three figures: `orthoscope.chains` against loops over networks and layers."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,8 +20,8 @@ from chains_loops import (
 from chains_page import FIGURE_2, FIGURE_6_1, FIGURE_6_3
 from orthoscope.chains import Chain, gradients_by_depth, simulate
 from orthoscope.metrics import isometry_gap, orthogonality_gap
-from orthoscope.papers.daneshmand2021.figure_2a import uneven_input
-from orthoscope.papers.joudaki2024 import figure_6_1, figure_6_3
+from orthoscope_papers.daneshmand2021.figure_2a import uneven_input
+from orthoscope_papers.joudaki2024 import figure_6_1, figure_6_3
 from timing import alternating
 
 
@@ -35,16 +35,16 @@ class Row:
     timed: int  # how many of them were
     calls: int
     peak_mebibytes: float | None
-    found: float  # a mean over the runs that every method must agree on
-    error: float | None  # its standard error; None of one run
+    found: float  # a mean over the runs on which all methods must agree
+    error: float | None  # its standard error; None for one run
 
 
-# A method: how many runs it does at a time, and what one call returns for each of them.
+# A method: the number of runs of one call, and a call that returns one row for each of them.
 Method = tuple[int, Callable[[], Tensor]]
 
 
 def table() -> list[Row]:
-    """Those of the figures whose promises are near what is seen."""
+    """The figures that are timed in several processes: their targets are close to the measured ratios."""
     return [*figure_6(), *gradients()]
 
 
@@ -127,7 +127,7 @@ def gradients(config: figure_6_3.Config | None = None) -> list[Row]:
 
 
 def _on_one_thread(call: Callable[[], Tensor]) -> Tensor:
-    """A second thread may cost a factorisation of this size more than it saves."""
+    """Small factorizations may be slower with a second thread: the faster of both counts for the peer."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -144,7 +144,7 @@ def _rows(
     reduced: Callable[[Tensor], Tensor],
     rounds: int = 5,
 ) -> list[Row]:
-    """Every method timed in turns; one that did some of the runs is scaled up to all."""
+    """Time all methods alternately; a method that does only some of the runs is scaled up to all."""
     answers: dict[str, Tensor] = {}
 
     def kept(name: str) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""How the cost of a simulation grows: seconds against width, depth and number of networks, and the exponents."""
+"""Cost of a simulation against width, depth and number of networks, with fitted exponents."""
 
 import math
 import statistics
@@ -23,7 +23,7 @@ class Row:
 
 
 def table(scale: int = 1, rounds: int = 5) -> list[Row]:
-    """Five sizes of everything; `scale` divides the depths, for a trial."""
+    """Time five sizes of every quantity; `scale` divides the depths, for a quick trial."""
     rows = []
     few = "Gaussian, 4 samples, all gaps"
     depth = DEPTH // scale

@@ -1,7 +1,7 @@
-"""What `orthoscope.chains` is measured beside: one network after another, one layer after another, in float64.
+"""The loops that `orthoscope.chains` is compared with: network by network, layer by layer, in float64.
 
-Written as one would for a paper, without waste: samples in columns, no gradient where none is asked for, numbers kept
-as tensors until the end. Each network has its own generator.
+Written as for a paper, without needless work: samples in columns, no autograd graph where no gradient is needed,
+results kept as tensors until the end. Each network has its own generator.
 """
 
 import math
@@ -18,7 +18,7 @@ def gaussian(width: int, source: torch.Generator) -> Tensor:
 
 
 def single_gaussian(width: int, source: torch.Generator) -> Tensor:
-    """Drawn in float32, which torch does many numbers at a time; everything else stays in float64."""
+    """Drawn in float32, for which torch has a vectorized generator; everything else is float64."""
     return torch.randn(width, width, generator=source).double().div_(math.sqrt(width))
 
 

@@ -10,7 +10,7 @@ FIGURE_2, FIGURE_6_1, FIGURE_6_3 = (
     "joudaki2024, Figure 6.1",
     "joudaki2024, Figure 6.3",
 )
-# What is promised of a whole figure: ours, the loop, which figure, and how many times faster at least.
+# Target for a whole figure: our function, the loop, the figure, and the least ratio of their times.
 TARGETS = [
     ("simulate", "loop", FIGURE_2, 8),
     ("simulate", "loop, QR", FIGURE_6_1, 5),
@@ -53,7 +53,7 @@ def page(numbers: Numbers) -> str:
 
 
 def promises(numbers: Numbers) -> Table:
-    """Every promise with the ratio seen; one that was missed says so."""
+    """Every target with the measured ratio; a target that was missed is marked."""
     by_figure = dict(grouped(numbers["figures"], "figure"))
     return [PROMISE_COLUMNS] + [
         promise(totals(by_figure[figure]), ours, peer, figure, least) for ours, peer, figure, least in TARGETS

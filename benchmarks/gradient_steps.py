@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from gradients_page import FLOOR, MIXED, SMALL
 from orthoscope.linalg import polar_factor
-from orthoscope.linalg.parallel import balanced_over_cores
-from orthoscope.linalg.rough_products import rough_hermitian_product, rough_product
 from orthoscope.optim import Muon
 from timing import alternating, product_seconds
 
@@ -24,7 +22,6 @@ SETS: dict[str, Sizes] = {
     "100 of 128x128": [(100, 128, 128)],
 }
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
-COMPARED = ("orthoscope Muon", "the quintic loop in float32", "torch Muon")
 QUINTIC = (3.4445, -4.7750, 2.0315)
 MOMENTUM = 0.95
 RATE = 0.01
@@ -65,9 +62,9 @@ class QuinticInFloat32(torch.optim.Optimizer):
 
 
 class TwoProducts(torch.optim.Optimizer):
-    """What every method does at the least: momentum, the smaller Gram matrix, by symmetry, one product with it, a move.
+    """A lower bound for every method: momentum, the smaller Gram matrix, one product with it, a move; in float32.
 
-    In float32, one core a matrix, as Muon here has it. The direction is of no use.
+    The direction is of no use.
     """
 
     def __init__(self, params: Iterable[nn.Parameter], lr: float) -> None:
@@ -81,13 +78,8 @@ class TwoProducts(torch.optim.Optimizer):
         momenta = [self.state[parameter].setdefault("momentum", torch.zeros_like(parameter)) for parameter in weights]
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
         updates = torch._foreach_lerp(gradients, momenta, MOMENTUM)
-        costs = [update.numel() * min(update.shape) for update in updates]
-        directions = balanced_over_cores(_with_gram, updates, costs)
+        directions = [update @ (update.mT @ update) for update in updates]
         torch._foreach_add_(weights, directions, alpha=-group["lr"])
-
-
-def _with_gram(matrix: Tensor) -> Tensor:
-    return rough_product(matrix, rough_hermitian_product(matrix.mT, matrix))
 
 
 def quintic(matrix: Tensor, steps: int = 5) -> Tensor:
@@ -137,12 +129,6 @@ def optimizers(sizes: Sizes) -> dict[str, Make]:
 def table() -> list[Row]:
     """Every optimizer on every set."""
     return [row for name, sizes in SETS.items() for row in _measured(name, optimizers(sizes))]
-
-
-def without_instructions() -> list[Row]:
-    """The mixed set, ours and the two peers that it has promises beside: for a process that may not use bfloat16's
-    instructions."""
-    return _measured(MIXED, {method: make for method, make in optimizers(SETS[MIXED]).items() if method in COMPARED})
 
 
 def _measured(name: str, candidates: Mapping[str, Make]) -> list[Row]:

@@ -15,14 +15,12 @@ from pathlib import Path
 import gradient_methods
 import gradient_steps
 from gradients_page import page
-from orthoscope.papers.ju2025 import optimizer_comparison
-from orthoscope.papers.results import read_table
+from orthoscope_papers.ju2025 import optimizer_comparison
+from orthoscope_papers.results import read_table
 from processes import in_processes
 from record import ROOT, record
 
 PROCESSES = 5
-# The last instruction set of oneDNN's that has none for bfloat16.
-WITHOUT_INSTRUCTIONS = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"}
 COMPARISON: Path = ROOT / "results/ju2025/optimizer_comparison"
 
 
@@ -32,9 +30,6 @@ def main() -> None:
         "polar": lambda: in_processes("gradient_polar", PROCESSES),
         "methods": lambda: [asdict(row) for row in gradient_methods.table()],
         "steps": lambda: in_processes("gradient_steps", PROCESSES),
-        "steps_without_instructions": lambda: in_processes(
-            "gradient_steps", PROCESSES, table="without_instructions", environment=WITHOUT_INSTRUCTIONS
-        ),
         "training": lambda: optimizer_comparison.summary(read_table(COMPARISON, optimizer_comparison.Row)),
     }
     record("gradients", __doc__, parts, page)

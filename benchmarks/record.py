@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from orthoscope.papers.results import provenance
-from orthoscope.report.documents import replace
+from orthoscope.files import replace
+from orthoscope_papers.results import provenance
 from tables import Numbers
 
 ROOT = Path(__file__).parent.parent

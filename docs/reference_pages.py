@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from orthoscope import metrics, theory
-from orthoscope.report.documents import replace
+from orthoscope.files import replace
+from orthoscope_papers.errata import all_errata
 
 HERE = Path(__file__).parent
 NOTE = "Written from the source by `make reference-pages`; do not edit."
@@ -62,14 +63,15 @@ def theorems_page() -> str:
 
 def errata_page() -> str:
     """Every statement that is false as printed; the numbers are left to `orthoscope errata`, which runs them."""
+    errata = all_errata()
     parts = [
         "# Errata",
         NOTE,
-        f"{len(theory.errata)} statements of the papers behind this library are false or misprinted as they stand.\n"
+        f"{len(errata)} statements of the papers behind this library are false or misprinted as they stand.\n"
         "Every one has a counterexample and a corrected form, both code: `orthoscope errata` evaluates them now, and\n"
         "the tests draw further cases of the corrected form at random.",
     ]
-    for source, entries in groupby(theory.errata, lambda erratum: erratum.source):
+    for source, entries in groupby(errata, lambda erratum: erratum.source):
         parts.append(f"## {source}\n\n{theory.BIBLIOGRAPHY[source]}")
         parts += [
             f"### {_plain(erratum.where)}\n\n- printed: {_plain(erratum.printed)}\n"
