@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from browser.chromium import Browser
 from browser.reports import Document, fifty_layers, thousand_layers
 from orthoscope import report
-from orthoscope.diagnosis.targets import with_seeds
+from orthoscope.cli._diagnose_targets import with_seeds
 from orthoscope.report.wording import number
 from report.handmade import document, explained, finding, layer
 

@@ -182,7 +182,8 @@ def _largest_root(t1: float, t2: float, t3: float) -> float:
 
 def _halvings(bounds: list[float], dtype: torch.dtype) -> int:
     reach = _DOUBLE_REACH if dtype in (torch.float64, torch.complex128) else _SINGLE_REACH
-    largest = max((bound for bound in bounds if math.isfinite(bound)), default=0.0)
+    # Not `max(…, default=)`, which breaks the graph of torch.compile.
+    largest = max([0.0, *(bound for bound in bounds if math.isfinite(bound))])
     return max(0, math.ceil(math.log2(largest / reach))) if largest else 0
 
 

@@ -6,37 +6,46 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg.precision import to_double
+from orthoscope.linalg.precision import float32_products_are_exact, to_double
 
-# Elements handled at once, a megabyte in float64: a wide layer is never copied whole.
+# Elements converted at once, a megabyte in float64: a wide layer is never copied whole.
 _BLOCK_ELEMENTS = 1 << 17
 
 # From this many units per sample on, a Cholesky factor is cheaper than Householder reflections.
 _WIDE = 8
 
-# Condition number up to which squaring leaves ten digits of every singular value.
-_SQUARABLE = 1e3
+# Columns multiplied at once in float32; the products are summed in float64, so rounding does not grow with the width.
+_PANEL = 512
 
 
 def gram_factor(
-    hidden: Float[Tensor, "*batch samples units"],
+    hidden: Float[Tensor, "*batch samples units"], *, tolerance: float = 1e-10
 ) -> Float[Tensor, "*batch samples samples"]:
     r"""The lower triangular $F$ with $FF^\top = HH^\top$, in float64.
 
     $$ H^\top = QR, \qquad F = R^\top $$
 
     Lengths, angles and singular values of the rows of $F$ are those of $H$, so any rotation-invariant metric may be
-    computed from it. A QR factorization instead of the Gram matrix keeps the condition number; wide inputs are
-    factorized in blocks of columns (tall-skinny QR, or Cholesky where that is as accurate), so that memory does not
-    grow with the width. With fewer units than samples the missing columns are zero.
+    computed from it. With fewer units than samples the missing columns are zero. Wide inputs are reduced in blocks of
+    columns, so that memory does not grow with the width.
+
+    Forming $HH^\top$ is cheaper than a QR factorization, but squares the condition number: with unit roundoff
+    $\epsilon$ it changes singular values by about $\epsilon \|F\|_F^2 \|F^{-1}\|_F^2 / n$, relative to their size.
+    Wide inputs are therefore factorized by Cholesky's method where that stays below `tolerance`, from float32 products
+    if possible, else from float64 ones, and by QR elsewhere.
+
+    Args:
+        hidden: Samples by rows.
+        tolerance: Relative error of the singular values that is accepted.
     """
     samples, units = hidden.shape[-2:]
     if units > _WIDE * samples and not hidden.requires_grad:
-        factor = _by_cholesky(hidden)
+        factor = _by_cholesky(hidden, tolerance)
         if factor is not None:
             return factor
     factor = None
-    for columns in _blocks(hidden):
+    for block in _blocks(hidden):
+        columns = to_double(block)
         joined = columns if factor is None else torch.cat([factor, columns], dim=-1)
         # Q is only computed if a gradient needs it.
         factor = torch.linalg.qr(joined.mT, mode="reduced" if joined.requires_grad else "r").R.mT
@@ -74,13 +83,48 @@ def contrasts(hidden: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*
     return basis @ to_double(hidden)
 
 
-def _by_cholesky(hidden: Float[Tensor, "*batch samples units"]) -> Tensor | None:
-    """The same triangle from the Gram matrix, at half the cost; None where squaring would lose digits."""
-    gram = sum(columns @ columns.mT for columns in _blocks(hidden))
-    factor, failed = torch.linalg.cholesky_ex(gram)
-    # Not from the diagonal: it can be all ones in a triangle of any condition number (Kahan). False for nan.
-    well_conditioned = _condition_bound(factor) < _SQUARABLE
-    return factor if bool((well_conditioned & (failed == 0)).all()) else None
+def _by_cholesky(hidden: Float[Tensor, "*batch samples units"], tolerance: float) -> Tensor | None:
+    """The factor from the Gram matrix, None where squaring would change singular values by more than `tolerance`."""
+    samples, units = hidden.shape[-2:]
+    # Even orthonormal samples have ‖F‖²‖F⁻¹‖²/n = n.
+    single = (
+        torch.finfo(torch.float32).eps * samples <= tolerance
+        and hidden.element_size() <= 4
+        and float32_products_are_exact()
+    )
+    for dtype in (torch.float32, torch.float64) if single else (torch.float64,):
+        rounding = torch.finfo(dtype)
+        gram = _gram_in_float32(hidden) if dtype is torch.float32 else _gram_in_double(hidden)
+        factor, failed = torch.linalg.cholesky_ex(gram)
+        # The condition is not read off the diagonal: it can be all ones in a triangle of any condition number (Kahan).
+        error = rounding.eps * _condition_bound(factor).square() / samples
+        # Squares that underflow are lost without a trace.
+        smallest = gram.diagonal(dim1=-2, dim2=-1).amin(-1)
+        accurate = (error < tolerance) & (failed == 0) & (smallest > units * rounding.tiny / rounding.eps)
+        if bool(accurate.all()):  # False for nan
+            return factor
+        if not hidden.any():
+            return torch.zeros_like(factor)
+    return None
+
+
+def _gram_in_float32(hidden: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*batch samples samples"]:
+    """Products of panels of columns in float32, summed in float64; half precision is converted exactly."""
+    gram = hidden.new_zeros((*hidden.shape[:-1], hidden.shape[-2]), dtype=torch.float64)
+    for block in (hidden,) if hidden.dtype is torch.float32 else _blocks(hidden):
+        columns = block.float()
+        start = 0
+        if columns.ndim == 2:  # all panels in one batched product, without a copy; panels of a stack would be copied
+            start = columns.shape[-1] // _PANEL * _PANEL
+            panels = columns[:, :start].unflatten(-1, (-1, _PANEL)).transpose(0, 1)
+            gram += (panels @ panels.mT).sum(0, dtype=torch.float64)
+        for panel in columns[..., start:].split(_PANEL, dim=-1):
+            gram += panel @ panel.mT
+    return gram
+
+
+def _gram_in_double(hidden: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*batch samples samples"]:
+    return sum(columns @ columns.mT for columns in map(to_double, _blocks(hidden)))  # type: ignore[return-value]
 
 
 def _condition_bound(factor: Float[Tensor, "*batch size size"]) -> Float[Tensor, "*batch"]:
@@ -90,8 +134,8 @@ def _condition_bound(factor: Float[Tensor, "*batch size size"]) -> Float[Tensor,
 
 
 def _blocks(hidden: Float[Tensor, "*batch samples units"]) -> Iterator[Tensor]:
-    """Blocks of columns in float64."""
+    """Blocks of columns, small enough to be converted."""
     samples, units = hidden.shape[-2:]
     width = max(samples, _BLOCK_ELEMENTS // max(1, hidden[..., :1].numel()))
     for start in range(0, units, width):
-        yield to_double(hidden[..., start : start + width])
+        yield hidden[..., start : start + width]

@@ -23,6 +23,14 @@ def to_double(tensor: Tensor) -> Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float64))
 
 
+def float32_products_are_exact() -> bool:
+    """True if float32 matrices are multiplied in float32, False if TF32 or bfloat16 may be used on some device."""
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # set by backend, with torch.backends.….fp32_precision: there is no single answer
+        return False
+
+
 def has_plain_values(tensor: Tensor) -> bool:
     """True if values may be read and buffers overwritten: no autograd, forward mode, vmap, tracing or tensor subclass.
 

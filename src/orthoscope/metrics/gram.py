@@ -1,8 +1,6 @@
-r"""What a Gram matrix $G = HH^\top$, or a list of singular values, says by itself: one number.
+r"""From a Gram matrix $G = HH^\top$, or a list of singular values, to one number: ranks, gaps and mean cosines.
 
-What a list of singular values says by itself: ranks and norms, shared by representations and weights.
-
-What the inner products of the samples say by themselves: from a Gram matrix $G = HH^\top$ to one number.
+Shared by the metrics of representations and of weights.
 """
 
 import torch

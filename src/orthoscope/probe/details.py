@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from orthoscope.linalg import gram_singular_values, weight_matrix
 from orthoscope.metrics.gram import cosines
 from orthoscope.probe.hooks import version
-from orthoscope.probe.layers import measurable_by_size
+from orthoscope.probe.layers import measurable_stacks
 from orthoscope.probe.modules import observable_modules, owned_parameters
 from orthoscope.probe.samples import evenly_spaced
 
@@ -57,14 +57,11 @@ def pictures(factors: Sequence[Float[Tensor, "_ _"]], weighted: Sequence[bool]) 
     """
     resolution = _FINE if len(factors) <= _MANY_LAYERS else _COARSE
     order = sorted(range(len(factors)), key=lambda index: not weighted[index])
-    chosen = set(order[:_MOST_LAYERS])
+    chosen = sorted(order[:_MOST_LAYERS])
     found: list[Picture | None] = [None] * len(factors)
-    for group in measurable_by_size(factors):
-        indices = [index for index in group if index in chosen]
-        if indices:
-            stack = torch.stack([factors[index] for index in indices])
-            for index, picture in zip(indices, _pictures(stack, resolution), strict=True):
-                found[index] = picture
+    for indices, stack in measurable_stacks([factors[index] for index in chosen]):
+        for index, picture in zip(indices, _pictures(stack, resolution), strict=True):
+            found[chosen[index]] = picture
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.probe.batches import tensors_in
@@ -92,7 +93,9 @@ class Observer:
                 self._recompute(name, output)
                 return None
             replacement = _start_of_graph((args, kwargs), output)
-            self._observe(name, module, (args, kwargs), output if replacement is None else replacement)
+            # The guard of `untouched` looks at every operator for writes to parameters: none are made here.
+            with _disable_current_modes():
+                self._observe(name, module, (args, kwargs), output if replacement is None else replacement)
             return replacement
 
         return hook
@@ -212,7 +215,8 @@ class Observer:
             self._handles.append(tensor.register_hook(lambda gradient: self._gradient(call, gradient)))
 
     def _gradient(self, call: ModuleCall, gradient: Tensor) -> None:
-        call.gradient_norm = norm(gradient)
+        with _disable_current_modes():
+            call.gradient_norm = norm(gradient)
         if self.progress is not None:
             self.progress(call.name)
 

@@ -1,6 +1,6 @@
 """From what the hooks left behind to the rows of a recording: one `Layer` a module call, with all its metrics."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
@@ -19,6 +19,9 @@ from orthoscope.probe.modules import class_name, owned_parameters
 
 # Energy around the mean, relative to all energy, below which float32 rows are the same row.
 _IDENTICAL = 1e-13
+
+# Elements of factors that are stacked at once, two megabytes in float64.
+_STACK_ELEMENTS = 1 << 18
 
 
 class Status(StrEnum):
@@ -177,24 +180,30 @@ def representations(factors: Sequence[Float[Tensor, "_ _"]]) -> list[Representat
     Factors of one size are stacked: one batched eigenvalue call for a hundred layers instead of a hundred calls.
     """
     results: list[Representation | None] = [None] * len(factors)
-    for indices in measurable_by_size(factors):
-        rows = _metrics(torch.stack([factors[i] for i in indices])).tolist()
-        for index, row in zip(indices, rows, strict=True):
+    for indices, stack in measurable_stacks(factors):
+        for index, row in zip(indices, _metrics(stack).tolist(), strict=True):
             results[index] = Representation(*row)
     return results
 
 
-def measurable_by_size(factors: Sequence[Float[Tensor, "_ _"]]) -> list[list[int]]:
-    """Group the indices of factors by size; without those that are zero, not finite, or a single sample."""
+def measurable_stacks(factors: Sequence[Float[Tensor, "_ _"]]) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield stacks of factors of one size with their indices; without those that are zero, not finite, or one sample.
+
+    A stack is at most a few megabytes, however many layers there are.
+    """
     by_size: dict[int, list[int]] = {}
     for index, factor in enumerate(factors):
         if len(factor) > 1:
             by_size.setdefault(len(factor), []).append(index)
-    groups = []
-    for indices in by_size.values():
-        sizes = torch.stack([factors[i] for i in indices]).abs().sum((-2, -1)).tolist()
-        groups.append([i for i, size in zip(indices, sizes, strict=True) if 0 < size < float("inf")])
-    return [group for group in groups if group]
+    for size, indices in by_size.items():
+        most = max(1, _STACK_ELEMENTS // size**2)
+        for start in range(0, len(indices), most):
+            group = indices[start : start + most]
+            stack = torch.stack([factors[index] for index in group])
+            sizes = stack.abs().sum((-2, -1))
+            measurable = (sizes > 0) & sizes.isfinite()
+            if bool(measurable.any()):
+                yield [i for i, kept in zip(group, measurable.tolist(), strict=True) if kept], stack[measurable]
 
 
 def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "layers metrics"]:

@@ -34,6 +34,9 @@ CHANNELS_FIRST = (
 # What the token view compares: tokens of each of a few sequences, evenly spaced.
 SEQUENCES, TOKENS = 4, 64
 
+# Relative error of singular values accepted in exchange for float32 products: four digits are right, three are shown.
+_TOLERANCE = 1e-4
+
 # Numbers of an output from which on its random direction has entries of equal size.
 _LARGE_OUTPUT = 1 << 20
 
@@ -192,11 +195,11 @@ class WholeBatch:
         return None
 
     def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
-        return gram_factor(reading.matrix[evenly_spaced(self.total, most)])
+        return gram_factor(reading.matrix[evenly_spaced(self.total, most)], tolerance=_TOLERANCE)
 
     def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
         samples, tokens = evenly_spaced(self.total, SEQUENCES), evenly_spaced(sequences.shape[1], TOKENS)
-        return gram_factor(sequences[samples][:, tokens])
+        return gram_factor(sequences[samples][:, tokens], tolerance=_TOLERANCE)
 
     def differ(self, tensor: Tensor | None) -> bool:
         counts_samples = tensor is not None and tensor.ndim > 0 and tensor.shape[0] == self.total
@@ -217,7 +220,7 @@ class WholeBatch:
         return nullcontext()
 
     def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
-        return [not bool(parameter.detach().any()) for parameter in parameters]
+        return [is_zero(parameter.detach()) for parameter in parameters]
 
     def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
         return list(norms)
@@ -236,10 +239,16 @@ def unit_direction(shape: Sequence[int], dtype: torch.dtype, generator: torch.Ge
     if size < _LARGE_OUTPUT:
         direction = torch.randn(tuple(shape), generator=generator, device="cpu")
         return direction.to(wide) / torch.linalg.vector_norm(direction, dtype=torch.float64).to(wide)
-    octets = torch.randint(256, (-(-size // 8),), generator=generator, device="cpu")
+    words = torch.empty(-(-size // 64), dtype=torch.int64, device="cpu").random_(-(2**63), None, generator=generator)
+    octets = words.view(torch.uint8).int()
     bits = (torch.arange(256, device="cpu").unsqueeze(-1) >> torch.arange(8, device="cpu")) & 1
     signs = (2 * bits - 1).to(wide) * size**-0.5
-    return signs[octets].flatten()[:size].view(tuple(shape))
+    return signs.index_select(0, octets).flatten()[:size].view(tuple(shape))
+
+
+def is_zero(tensor: Tensor) -> bool:
+    """True if every entry is zero. The first row proves the contrary for almost every weight."""
+    return not bool(tensor[:1].any()) and not bool(tensor.any())
 
 
 def norm(gradient: Tensor) -> float:
