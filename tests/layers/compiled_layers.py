@@ -6,7 +6,6 @@ from torch import nn
 from orthoscope.activations import ShapedActivation
 from orthoscope.layers import CHARTS, orthogonal, orthogonal_convolution
 
-
 generator = torch.Generator().manual_seed(0)
 
 
