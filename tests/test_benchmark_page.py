@@ -76,6 +76,7 @@ def test_processes_are_merged_by_medians_and_the_largest_error(monkeypatch: pyte
     assert len(tables.merged(rows, "method", "process")) == 3
 
 
+@pytest.mark.slow
 def test_a_table_is_measured_in_processes_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     processes = importlib.import_module("processes")

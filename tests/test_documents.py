@@ -117,6 +117,7 @@ OUTCOMES: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({block.page for block in CODE}))
 @pytest.mark.filterwarnings("ignore::orthoscope.watcher.hooks.RiskWarning")
 def test_the_code_of_a_page_runs_as_it_is_read(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

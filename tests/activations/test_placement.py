@@ -90,6 +90,7 @@ def test_a_shared_activation_is_replaced_in_all_its_places() -> None:
     assert not any(isinstance(module, nn.ReLU) for module in model.modules())
 
 
+@pytest.mark.slow
 def test_networks_made_leaky_have_the_target_cosine() -> None:
     depth, target = 30, 0.7
     slope = leaky_slope(depth, target)
@@ -106,6 +107,7 @@ def test_networks_made_leaky_have_the_target_cosine() -> None:
     assert min(collapsed) > target + 0.15
 
 
+@pytest.mark.slow
 def test_rescaled_weights_preserve_the_rms() -> None:
     generator = torch.Generator().manual_seed(0)
     model = MLP(depth=20, width=200, out_features=None, activation="relu", init="he", generator=generator)

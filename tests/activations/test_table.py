@@ -20,6 +20,7 @@ def test_module_and_function_of_an_activation_agree(name: str) -> None:
     torch.testing.assert_close(module(POINTS), function(POINTS), rtol=0.0, atol=rounding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_declared_kinks_are_those_that_a_search_finds(name: str) -> None:
     found = nonlinearity(ACTIVATIONS[name].function).kinks

@@ -48,6 +48,7 @@ def imported(path: Path) -> set[str]:
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
+@pytest.mark.slow
 def test_imports_point_down_the_diagram() -> None:
     rooms = {part(path) for path in FILES}
     assert rooms == set(LEVEL), "the diagram shows the rooms that there are"

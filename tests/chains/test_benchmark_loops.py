@@ -30,6 +30,7 @@ def batch(samples: int, units: int) -> torch.Tensor:
     return torch.randn(samples, units, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
+@pytest.mark.slow
 def test_gaps_of_the_loops_have_the_law_of_the_simulation(loops: ModuleType) -> None:
     start, chain = batch(3, 8), Chain(8, norm="batch_uncentred")
     ours = simulate(start, chain, 4, seeds=SEEDS, record={"V": orthogonality_gap}).values["V"][:, 1:]
@@ -48,6 +49,7 @@ def test_isometry_gaps_of_the_loop_have_the_law_of_the_simulation(loops: ModuleT
     assert standard_errors_apart(ours.log(), gaps.log()) < 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal"])
 def test_gradients_of_the_loops_have_the_law_of_the_simulation(loops: ModuleType, init: str) -> None:
     starts, matrix = batch(6, 6).expand(len(SEEDS), 6, 6), {"gaussian": loops.gaussian, "orthogonal": loops.haar}[init]

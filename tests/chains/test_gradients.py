@@ -32,6 +32,7 @@ def slow_log_norms(start: Tensor, weights: list[Tensor], **chain: object) -> Ten
     return torch.stack([gradient.norm().log() for gradient in torch.autograd.grad(loss, leaves)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("activation", ["identity", "tanh"])
@@ -89,6 +90,7 @@ IN_PLACE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize(("in_place", "plain"), IN_PLACE)
@@ -106,6 +108,7 @@ def test_an_activation_may_work_in_place(norm: str, norm_first: bool, in_place: 
         assert torch.equal(last, simulate(start, expected, 6, seeds=SEEDS, record={}).last)
 
 
+@pytest.mark.slow
 def test_deep_gradients_of_narrow_networks_do_not_vanish() -> None:
     """A gain of 1/2 a layer over 3000 layers is far below what a float can hold; the logarithm is exact."""
     deep = Chain(2, "orthogonal", gain=lambda layer: 0.5 if layer > 1 else 1.0)
@@ -168,6 +171,7 @@ def test_gaussian_gradients_grow_as_in_wide_networks(norm: str) -> None:
     assert abs(float(growth.mean())) > 10 * error
 
 
+@pytest.mark.slow
 def test_deep_gradients_are_flat_with_orthogonal_and_grow_with_gaussian_weights() -> None:
     """joudaki2024, figure 6.3, n = d = 100: at depth 1000 a logarithm of 9 with Gaussian weights, 0 with orthogonal."""
     start, depths = batch(100, 100), [1000]

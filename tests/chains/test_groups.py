@@ -22,6 +22,7 @@ def test_groups_cover_all_networks_within_the_budget(networks: int, held: int, m
     assert len(found) == -(-networks // max(1, 100 // held))
 
 
+@pytest.mark.slow
 def test_simulated_networks_do_not_depend_on_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"seeds": range(40), "record": {"V": orthogonality_gap}, "layers": [0, 100]}
     chain = Chain(64, "orthogonal", norm="batch_uncentred")

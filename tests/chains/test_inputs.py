@@ -99,6 +99,7 @@ gain is None
 """
 
 
+@pytest.mark.slow
 def test_type_errors_name_the_argument_and_say_what_to_give() -> None:
     """In a process of its own, where types are not checked."""
     done = subprocess.run([sys.executable, "-c", MISTAKEN], capture_output=True, text=True, check=True)

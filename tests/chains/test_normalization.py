@@ -16,6 +16,7 @@ def batch(samples: int, units: int) -> Tensor:
     return torch.randn(samples, units, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "fan_in", "width"), SHAPES)
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform"])
 @pytest.mark.parametrize(("activation", "norm_first"), [("identity", True), ("relu", False), ("sigmoid", False)])

@@ -51,6 +51,7 @@ def test_graded_columns_keep_singular_values_that_underflow() -> None:
     assert float(found[2].sum()) == pytest.approx(float(lengths.sum() + scales[2].sum()), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_gaussian_products_in_law_have_the_law_of_drawn_ones() -> None:
     start, networks = batch(3, 6), 1500
     in_law = vanilla_products(start, Chain(5), 4, seeds=range(networks), layers=[4]).log_singular_values[:, 0]
@@ -78,6 +79,7 @@ def test_orthogonal_products_do_not_grow_and_a_gain_adds_its_logarithm() -> None
     torch.testing.assert_close(gained - plain, torch.full_like(plain, math.log(3)))
 
 
+@pytest.mark.slow
 def test_the_gap_approaches_its_limit_at_the_rate_of_theory() -> None:
     width, depth, networks = 8, 3000, 16
     products = vanilla_products(torch.eye(4, width), Chain(width), depth, seeds=range(networks), layers=[depth])

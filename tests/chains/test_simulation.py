@@ -53,6 +53,7 @@ def really_gaussian(layers: int, out: int, fan_in: int, generator: torch.Generat
 SHAPES = [(3, 7, 7), (5, 5, 5), (6, 4, 4), (3, 4, 8), (3, 8, 5), (6, 8, 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "fan_in", "width"), SHAPES)
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal"])
 @pytest.mark.parametrize(("norm", "activation"), [("batch_uncentred", "identity"), ("layer", "relu"), ("none", "tanh")])
@@ -96,6 +97,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "fan_in", "width"), [(3, 7, 7), (6, 5, 4)])
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform"])
 @pytest.mark.parametrize(("norm", "norm_first", "activation"), KINDS)
@@ -129,6 +131,7 @@ def moments(hidden: Tensor) -> Tensor:
     return torch.stack([a, a.square(), a * b, a.square() * b.square(), a.pow(4)], dim=1)
 
 
+@pytest.mark.slow
 def test_the_comparison_of_laws_rejects_gaussian_for_orthogonal_weights() -> None:
     start = batch(3, 7)
     gaps = [
@@ -194,6 +197,7 @@ print(float(found.values["kB"].max() - found.values["kB"][0, 0]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells how much memory is resident")
 def test_a_hundred_thousand_layers_take_the_memory_of_a_thousand() -> None:
     """In a process of its own, where no shapes are checked: a minute otherwise."""

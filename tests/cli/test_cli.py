@@ -10,6 +10,8 @@ import pytest
 from cli.process import orthoscope
 from orthoscope import report
 
+pytestmark = pytest.mark.slow
+
 HEALTHY = "mlp(depth=10, activation=tanh, init=orthogonal)"
 EXPLODING = "mlp(depth=60, norm=batch)"
 

@@ -12,6 +12,8 @@ from orthoscope import cli, report
 from orthoscope.diagnosis.saved import saved_diagnosis
 from orthoscope.prescriptions.comparison import compared_files
 
+pytestmark = pytest.mark.slow
+
 
 def diagnosed(activation: str, name: str = "net", width: int = 32) -> orthoscope.Diagnosis:
     generator = torch.Generator().manual_seed(0)

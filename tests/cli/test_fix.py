@@ -11,6 +11,8 @@ from safetensors.torch import load_file
 from cli.process import orthoscope
 from orthoscope import cli, report
 
+pytestmark = pytest.mark.slow
+
 SICK = "mlp(depth=20, width=64, init=torch)"
 
 

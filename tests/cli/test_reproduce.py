@@ -20,6 +20,8 @@ from orthoscope_papers.catalog import catalog
 from orthoscope_papers.cli import reproduce
 from orthoscope_papers.results import read_meta
 
+pytestmark = pytest.mark.slow
+
 FAST = "daneshmand2021/figure_2a"
 SLOWER = "lu2024/low_rank_update"  # two runs, one a learning rate
 

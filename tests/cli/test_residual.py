@@ -9,6 +9,8 @@ import pytest
 from cli.process import orthoscope
 from orthoscope import report
 
+pytestmark = pytest.mark.slow
+
 TARGET = "resnet(kind=1, width=16, blocks=4, image_size=8)"
 
 

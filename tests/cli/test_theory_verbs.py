@@ -10,6 +10,8 @@ from cli.process import orthoscope
 from orthoscope import report
 from orthoscope_papers.errata import all_errata
 
+pytestmark = pytest.mark.slow
+
 TARGET = "mlp(activation=sigmoid, depth=1..12, width=64)"
 
 

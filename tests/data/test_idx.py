@@ -26,6 +26,7 @@ anything = st.sampled_from(sorted(CODES)).flatmap(
 )
 
 
+@pytest.mark.slow
 @given(array=anything, compressed=st.booleans())
 def test_all_types_and_shapes_are_read_plain_and_compressed(tmp_path_factory, array, compressed):
     path = tmp_path_factory.mktemp("idx") / ("array.gz" if compressed else "array")

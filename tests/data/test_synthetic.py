@@ -39,6 +39,7 @@ def test_the_realized_cosine_fluctuates_as_one_over_root_units(overlap, units):
     assert spread == pytest.approx((1 - overlap**2) / math.sqrt(units), rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [0.0, 0.8])
 def test_every_unit_of_every_sample_is_standard_normal(overlap):
     units = torch.stack([gaussians(3, 4, overlap, seeded(seed)) for seed in range(4000)])[:, 1, 2]

@@ -16,6 +16,8 @@ from torch import Tensor
 from orthoscope.data import Dataset, get, load
 from orthoscope.metrics import mean_overlap, numerical_rank
 
+pytestmark = pytest.mark.slow
+
 NUM_BATCHES = 20
 
 

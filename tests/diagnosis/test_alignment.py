@@ -42,6 +42,7 @@ def test_a_network_built_to_be_aligned_is(aligned: nn.Module) -> None:
     assert str(found).startswith("VERDICT      ALIGNED")
 
 
+@pytest.mark.slow
 def test_a_random_network_is_not(generator: torch.Generator) -> None:
     model = ResNet(kind=1, blocks=6, width=40, in_channels=1, image_size=8, generator=generator)
     found = orthoscope.align(model, torch.randn(32, 1, 8, 8, generator=generator), samples=2, classes=5)
@@ -54,6 +55,7 @@ def test_a_random_network_is_not(generator: torch.Generator) -> None:
     assert document["whole"]["spread_log"] > 0
 
 
+@pytest.mark.slow
 def test_dead_blocks_are_named_in_the_summary(generator: torch.Generator) -> None:
     model = ResNet(kind=1, blocks=5, width=20, in_channels=1, image_size=4, generator=generator)
     nn.init.zeros_(model.layers[3].branch.weight2.weight)
@@ -81,6 +83,7 @@ def test_tokens_have_no_whole_jacobian_and_their_blocks_do() -> None:
     VALIDATOR.validate(found.document())
 
 
+@pytest.mark.slow
 def test_a_diagnosis_goes_deep_only_when_asked(generator: torch.Generator) -> None:
     model = ResNet(kind=1, blocks=3, width=16, in_channels=1, image_size=4, generator=generator)
     batch = torch.randn(16, 1, 4, 4, generator=generator)

@@ -29,6 +29,7 @@ def states(diagnosis: Diagnosis, symptom: Symptom) -> set[State]:
     return {finding.state for finding in diagnosis.findings if finding.symptom is symptom}
 
 
+@pytest.mark.slow
 def test_orthogonal_tanh_with_gain_is_healthy() -> None:
     diagnosis = diagnose(mlp(activation="tanh", gain=0.3, init="orthogonal"), batch())
     assert diagnosis.verdict is Verdict.HEALTHY
@@ -49,6 +50,7 @@ def test_a_sigmoid_network_collapses_and_its_gradient_vanishes() -> None:
     assert diagnosis.slope < -1
 
 
+@pytest.mark.slow
 def test_batch_norm_explodes_at_the_rate_of_theory() -> None:
     r"""Gaussian weights, linear, centred: growth $\tfrac12\log\frac{n-2}{n-3}$ a layer for wide networks."""
     samples = 8
@@ -63,6 +65,7 @@ def test_batch_norm_explodes_at_the_rate_of_theory() -> None:
     assert sum(slopes) / len(slopes) == pytest.approx(theory, rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_slope_has_an_error_that_covers_what_other_seeds_give() -> None:
     model = mlp(depth=60, activation="relu", norm="batch")
     diagnoses = [
@@ -106,6 +109,7 @@ def test_a_degenerate_batch_is_not_blamed_on_the_network(inputs: Tensor) -> None
     assert diagnosis.first("degenerate input") == "input"
 
 
+@pytest.mark.slow
 def test_tokens_that_are_all_the_same_are_a_degenerate_batch() -> None:
     model = orthoscope.models.Transformer(depth=2, width=32, generator=torch.Generator().manual_seed(0))
     ids = torch.full((8, 16), 3)
@@ -131,6 +135,7 @@ def test_a_dead_layer_is_a_collapse() -> None:
     assert diagnose(model, batch()).first("collapse") == "layers.2.activation"
 
 
+@pytest.mark.slow
 def test_a_gradient_that_underflows_to_zero_has_vanished() -> None:
     model = mlp(depth=60, activation="tanh", weight_gain=0.1)
     diagnosis = diagnose(model, batch())
@@ -166,6 +171,7 @@ def test_an_unknown_symptom_is_refused_by_name() -> None:
         diagnose(mlp(depth=3), batch(20)).first("sneeze")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", [batch(20), batch(1), torch.full((20, 100), torch.nan)], ids=["plain", "one", "nan"])
 def test_the_json_follows_its_schema_and_is_strict(inputs: Tensor) -> None:
     document = json.loads(diagnose(mlp(depth=4), inputs).to_json(), parse_constant=pytest.fail)

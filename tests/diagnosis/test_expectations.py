@@ -42,6 +42,7 @@ def close(expected: float, measured: list[float]) -> bool:
     return abs(mean(measured) - expected) < 4 * stdev(measured) / len(measured) ** 0.5 + 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", COVERED, ids=lambda options: "-".join(options) or "relu")
 def test_every_fully_connected_network_is_measured_as_predicted(options: dict[str, object]) -> None:
     """On average over networks: the angles of one of finite width wander together."""
@@ -105,6 +106,7 @@ def trained() -> MLP:
     return model
 
 
+@pytest.mark.slow
 def test_trained_and_changed_weights_have_no_prediction() -> None:
     scaled, shifted, broken = mlp(), mlp(bias=True), mlp()
     with torch.no_grad():
@@ -115,6 +117,7 @@ def test_trained_and_changed_weights_have_no_prediction() -> None:
         assert reason_for(model, batch()).startswith("its weights are no longer as they were drawn")
 
 
+@pytest.mark.slow
 def test_changed_modules_have_no_prediction() -> None:
     class Doubled(MLP):
         def forward(self, inputs: Tensor) -> Tensor:
@@ -134,6 +137,7 @@ def test_changed_modules_have_no_prediction() -> None:
     assert "forward hook" in reason_for(hooked, batch())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_a_network_of_another_precision_is_still_predicted(dtype: torch.dtype) -> None:
     diagnosis = diagnose(mlp(depth=3).to(dtype), batch().to(dtype))
@@ -147,6 +151,7 @@ def test_a_network_is_copied_pickled_and_saved_with_its_origin() -> None:
     assert not any("drawn" in key or "arguments" in key for key in model.state_dict())
 
 
+@pytest.mark.slow
 def test_what_theory_does_not_cover_is_said() -> None:
     assert "running" in reason_for(mlp(norm="batch"), batch(), batch_statistics=False)
     assert "after the activation" in reason_for(mlp(norm="batch", order="activation-norm"), batch())

@@ -13,6 +13,7 @@ from orthoscope.diagnosis.calibration import CALIBRATION
 from orthoscope.models import TargetError, resolve
 
 
+@pytest.mark.slow
 def test_relu_overlap_follows_the_arc_cosine_map() -> None:
     forecast = predict("mlp(activation=relu, depth=1..30, width=256)")
     cosine = 0.0
@@ -22,6 +23,7 @@ def test_relu_overlap_follows_the_arc_cosine_map() -> None:
         assert depth.gradient_growth == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_batch_norm_ends_where_the_gradient_is_beyond_its_limits() -> None:
     r"""Linear, centred, Gaussian: ½log((n-2)/(n-3)) a layer, against limits that fall a little with depth."""
     forecast = predict("mlp(activation=identity, norm=batch, init=gaussian, depth=1..120, width=512)", samples=8)
@@ -38,6 +40,7 @@ def test_batch_norm_ends_where_the_gradient_is_beyond_its_limits() -> None:
     assert f"trains up to depth {forecast.deepest}" in forecast.summary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "samples"),
     [
@@ -57,6 +60,7 @@ def test_the_verdict_of_theory_is_that_of_the_measurement(target: str, samples: 
     assert [row.verdict for row in forecast.depths] == [measured.verdict]
 
 
+@pytest.mark.slow
 def test_a_network_that_trains_at_every_depth_says_so() -> None:
     forecast = predict("mlp(activation=identity, init=orthogonal, depth=1..40)")
     assert forecast.deepest == 40
@@ -119,6 +123,7 @@ def test_batch_norm_of_two_or_three_samples_explodes(samples: int) -> None:
     assert str(forecast).startswith("DEEPEST")
 
 
+@pytest.mark.slow
 def test_places_are_where_a_limit_is_crossed() -> None:
     forecast = predict("mlp(activation=identity, norm=batch, init=gaussian, depth=1..100, width=512)", samples=8)
     (growth,) = [f for f in forecast.depths[-1].findings if f.check == "gradient growth"]
@@ -133,6 +138,7 @@ def test_places_are_where_a_limit_is_crossed() -> None:
     assert angles.layer in ("layer 3", "layer 4")
 
 
+@pytest.mark.slow
 def test_the_document_is_valid_and_strict(tmp_path: Path) -> None:
     forecast = predict("mlp(activation=sigmoid, depth=1..40)")
     document = forecast.document()

@@ -9,6 +9,8 @@ from orthoscope.diagnosis.targets import NamedNetwork
 from orthoscope.findings import Symptom
 from orthoscope.models import TargetError
 
+pytestmark = pytest.mark.slow
+
 BY_TITLE = {network.title: network for network in GALLERY}
 
 

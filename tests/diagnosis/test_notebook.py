@@ -76,6 +76,7 @@ class Frames(HTMLParser):
         self.found.append((tag, dict(attributes)))
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_page_in_a_frame_of_nobodys_origin(viewed: diagnoses.viewed.Viewed) -> None:
     data, _ = DisplayFormatter().format(viewed)
     assert set(data) == {"text/plain", "text/html"}

@@ -7,6 +7,7 @@ from orthoscope.diagnosis.targets import NamedNetwork
 from report.handmade import document, layer
 
 
+@pytest.mark.slow
 def test_a_range_holds_every_seed_and_touches_two():
     drawn = [NamedNetwork("mlp(depth=4, width=16)", samples=8).diagnose(seed).document() for seed in (3, 4, 5)]
     merged = with_seeds(drawn, (3, 4, 5))

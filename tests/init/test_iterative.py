@@ -63,6 +63,7 @@ def test_the_slice_of_the_paper_can_make_samples_less_orthogonal_and_the_frame_n
     assert after["nearest"] < float(orthogonality_gap(batch)) < after["slice"]
 
 
+@pytest.mark.slow
 def test_relu_networks_end_orthogonal_and_gradients_grow_with_a_random_frame_alone() -> None:
     r"""By $\frac12\log\frac\pi{\pi-1} = 0.191$ a layer, the rate of batch norm."""
     batch = torch.randn(600, 40, generator=seeded(0)) + 1

@@ -33,6 +33,7 @@ def same(left: torch.Tensor, right: torch.Tensor, tolerance: float = 1e-8) -> bo
     return torch.allclose(left, right, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(batch=batches, exponent=st.integers(-150, 150))
 def test_metric_ignores_scale(name: str, batch: tuple[int, int, int], exponent: int) -> None:
@@ -40,6 +41,7 @@ def test_metric_ignores_scale(name: str, batch: tuple[int, int, int], exponent: 
     assert same(metric(hidden(*batch) * 10.0**exponent), metric(hidden(*batch)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 @given(batch=batches)
@@ -52,6 +54,7 @@ def test_metric_ignores_rotation_of_the_units(name: str, centred: bool, batch: t
     assert same(metric(samples @ rotation, centred=centred), metric(samples, centred=centred), tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, "mean_energy"])
 @given(batch=batches)
 def test_metric_ignores_the_order_of_samples(name: str, batch: tuple[int, int, int]) -> None:
@@ -159,6 +162,7 @@ def test_metric_can_be_differentiated(name: str) -> None:
 WEIGHTS = st.tuples(st.integers(2, 9), st.integers(2, 9), st.integers(0, 10_000))
 
 
+@pytest.mark.slow
 @given(shape=WEIGHTS)
 def test_orthogonality_of_weights_is_zero_for_orthogonal_ones_and_its_floor_otherwise(
     shape: tuple[int, int, int],

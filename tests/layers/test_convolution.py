@@ -35,6 +35,7 @@ def train(conv: nn.Module, size: tuple[int, ...], steps: int = 4) -> None:
         optimizer.step()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "float64"])
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("stride", [1, 2])
@@ -146,6 +147,7 @@ def test_half_precision_storage_is_computed_in_float32() -> None:
     assert torch.equal(kernel, conv.weight)
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_right() -> None:
     conv = orthogonal(circular(2, 3, 2))
     originals = [parameter.detach().clone().requires_grad_() for parameter in conv.parameters()]

@@ -36,6 +36,7 @@ def convolutions() -> dict[str, nn.Module]:
     }
 
 
+@pytest.mark.slow
 @every_map
 @pytest.mark.parametrize("name", convolutions())
 def test_a_convolution_is_a_matrix_a_group(map: str, name: str) -> None:

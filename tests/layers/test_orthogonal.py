@@ -129,6 +129,7 @@ def test_a_container_points_to_the_layers_inside() -> None:
         orthogonal(nn.ReLU())
 
 
+@pytest.mark.slow
 def test_mistyped_arguments_are_named_and_warnings_point_to_the_caller() -> None:
     """In a process of its own: while tests run, arguments of a wrong type do not get as far as our own checks."""
     script = Path(__file__).with_name("mistyped.py")

@@ -146,6 +146,7 @@ def test_parametrized_and_replaced_weights_are_read_at_every_call(kind: str) -> 
     assert model[1].parametrizations.weight.original1.grad is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_descending_the_penalty_makes_every_weight_orthogonal(kind: str) -> None:
     model = LanguageModel()
@@ -324,6 +325,7 @@ def test_a_complex_weight_is_refused_by_its_name(kind: str, convolution: str) ->
     assert OrthogonalityPenalty(model, kind, include="0").names == ("0.weight",)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_weight_that_is_no_number_is_named() -> None:
     """In a process of its own: while tests run, arguments of a wrong type do not get as far as our own checks."""
     mistake = "from torch import nn; from orthoscope.layers import *; OrthogonalityPenalty(nn.Linear(2, 2), weight='a')"

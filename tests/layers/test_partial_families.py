@@ -21,6 +21,7 @@ from layers.maps import (
 from orthoscope.layers import orthogonal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize(
     ("options", "count"),

@@ -21,6 +21,7 @@ def trained_with_decay(layer: nn.Module, steps: int) -> nn.Module:
     return layer
 
 
+@pytest.mark.slow
 @every_map
 def test_weight_decay_leaves_an_orthonormal_weight(map: str) -> None:
     layer = trained_with_decay(linear(map, (7, 4)), steps=200)

@@ -64,6 +64,7 @@ def test_penalty_is_its_definition(name: str, shape: tuple[int, int], dtype: tor
     assert float(value) == pytest.approx(definition(name, weight), rel=tolerance, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 4), (4, 3), (3, 3), (2, 2, 3)])
 @everyone
 def test_first_and_second_derivatives_are_right(name: str, shape: tuple[int, ...]) -> None:
@@ -100,6 +101,7 @@ for name in ("soft_orthogonality", "double_sided_orthogonality", "srip", "mutual
 """
 
 
+@pytest.mark.slow
 def test_penalties_compile_in_one_piece() -> None:
     """In a process of its own: the type checker of the tests cannot be traced."""
     printed = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=True).stdout

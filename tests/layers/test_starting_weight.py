@@ -88,6 +88,7 @@ def test_almost_orthonormal_weights_are_kept_within_the_stated_tolerance() -> No
                 orthogonal(layer, start="keep")
 
 
+@pytest.mark.slow
 @every_map
 @pytest.mark.parametrize("determinant", [1, -1])
 @pytest.mark.parametrize("size", [1, 4, 5])
@@ -131,6 +132,7 @@ def test_without_a_choice_the_determinant_is_that_of_the_weight(map: str) -> Non
     assert parametrization_of(module).determinants.tolist() == found.flip(0).tolist(), "assignment moves it"
 
 
+@pytest.mark.slow
 @every_map
 @pytest.mark.parametrize("determinant", [1, -1])
 def test_gradient_descent_reaches_the_whole_component_and_only_it(map: str, determinant: int) -> None:

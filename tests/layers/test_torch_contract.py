@@ -91,6 +91,7 @@ def test_a_weight_of_another_precision_can_be_assigned(map: str) -> None:
     assert error(layer.weight) < rounding(torch.float32), "the rounding of bfloat16 is undone"
 
 
+@pytest.mark.slow
 @every_kind
 @every_shape
 def test_training_moves_the_weight_and_it_stays_orthonormal(
@@ -145,6 +146,7 @@ def test_the_gradient_is_that_of_the_map(map: str, shape: tuple[int, int]) -> No
         assert abs((values[0] - values[1]) / 2e-5 - slope[index].item()) < 1e-7
 
 
+@pytest.mark.slow
 @every_map
 def test_second_derivatives_are_right_through_the_layer(map: str) -> None:
     layer = linear(map, (5, 3), torch.float64)
@@ -184,6 +186,7 @@ def test_torch_func_transforms_the_layer(map: str) -> None:
     torch.testing.assert_close(curvature, twice)
 
 
+@pytest.mark.slow
 def test_compiled_layers_compute_the_same() -> None:
     """In a process of its own: the checks of shapes that run here are nothing the compiler could read."""
     script = Path(__file__).with_name("compiled_layers.py")

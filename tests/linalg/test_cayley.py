@@ -60,6 +60,7 @@ def test_frame_is_the_dense_cayley_transform(shape: tuple[int, ...], dtype: torc
     assert orthonormality_error(frame).max() < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signed", [False, True], ids=["plain", "signed"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -93,6 +94,7 @@ def test_only_the_lower_triangle_is_read() -> None:
     assert not torch.equal(cayley_frame(generator), cayley_frame(generator + gaussian(5, 3, seed=1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gaussian", "low rank", "corner"])
 @pytest.mark.parametrize("norm", [1e-3, 1.0, 10.0, 40.0, 100.0, 1e3])
 def test_single_precision_frames_stay_orthonormal_whatever_the_norm(kind: str, norm: float) -> None:
@@ -155,6 +157,7 @@ def unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("shape", [(3, 3), (5, 3), (140, 140)], ids=str)
 def test_compiled_value_and_gradient_are_the_same(shape: tuple[int, ...]) -> None:

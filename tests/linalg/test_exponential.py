@@ -105,6 +105,7 @@ def tall_of_norm(norm: float) -> Tensor:
     return exponential_frame(coordinates.float(), frame_of(512, 96).float())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [1e-3, 1.0, 1.59, 5.0, 10.0, 1e3, 1e4, 1e6, 1e8])
 def test_single_precision_is_orthonormal_to_rounding_whatever_the_angle(norm: float) -> None:
     # At most 2.6e-6, seen with two squarings, after which nothing is corrected yet.
@@ -148,6 +149,7 @@ def test_frame_is_the_exponential_of_the_dense_skew_matrix(
     assert orthonormality_error(frame) < atol
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize(("shape", "scale"), [((3, 3), 0.0), ((4, 2), 0.0), *((s, 2.0) for s in SHAPES)], ids=str)
 def test_derivatives_are_exact_in_both_modes_and_twice(
@@ -223,6 +225,7 @@ def unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("shape", [(3, 3), (5, 3)], ids=str)
 def test_compiled_value_and_gradient_are_the_same(shape: tuple[int, int]) -> None:

@@ -102,6 +102,7 @@ def test_zero_angles_give_the_identity(rows: int, columns: int, pivots: int) -> 
     assert torch.equal(frame, torch.eye(rows, columns))
 
 
+@pytest.mark.slow
 def test_a_very_tall_frame_needs_no_square_matrix(generator: torch.Generator) -> None:
     """30000 rows: a square would take 3.6 GB."""
     angles = random_angles(30000, 50, generator=generator).float().requires_grad_()
@@ -125,6 +126,7 @@ def test_batches_are_frames_one_by_one(batch: tuple[int, ...], generator: torch.
     assert signs.shape == (*batch, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns", "pivots"), SMALL)
 def test_first_and_second_derivatives(rows: int, columns: int, pivots: int, generator: torch.Generator) -> None:
     def frame(angles: Tensor) -> Tensor:
@@ -135,6 +137,7 @@ def test_first_and_second_derivatives(rows: int, columns: int, pivots: int, gene
     assert gradgradcheck(frame, angles, fast_mode=rows > 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns", "pivots"), [(33, 33, 32), (40, 7, 7), (70, 40, 17), (48, 33, 33)])
 def test_gradient_is_that_of_the_plain_product(
     rows: int, columns: int, pivots: int, generator: torch.Generator
@@ -175,6 +178,7 @@ def test_float32_gradient_of_several_chunks_is_that_of_float64(generator: torch.
     assert (gradient - expected).norm() / expected.norm() < 3e-6  # measured: 1e-6
 
 
+@pytest.mark.slow
 def test_transforms_of_torch_func_agree_with_loops(generator: torch.Generator) -> None:
     def frame(angles: Tensor) -> Tensor:
         return givens_frame(angles, 6, 4)
@@ -213,6 +217,7 @@ torch.testing.assert_close(*gradients)
 """
 
 
+@pytest.mark.slow
 def test_compiles_without_a_graph_break() -> None:
     """In a process of its own: the shape checks of the tests cannot be traced."""
     finished = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)

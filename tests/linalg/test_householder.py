@@ -44,6 +44,7 @@ def test_value_and_gradient_are_those_of_reflections_one_after_another(rows: int
     assert torch.allclose(gradient, expected, rtol=0, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("width")
 @pytest.mark.parametrize(("rows", "count", "columns"), SHAPES[:-1])
 def test_first_and_second_derivatives_pass_the_numerical_check(rows: int, count: int, columns: int) -> None:
@@ -172,6 +173,7 @@ assert plain.any() and torch.allclose(gradient, plain, rtol=0, atol=1e-14)
 """
 
 
+@pytest.mark.slow
 def test_a_compiled_graph_is_whole_and_has_the_same_gradient() -> None:
     """In a process of its own: the shape checks of the tests cannot be compiled."""
     run = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)

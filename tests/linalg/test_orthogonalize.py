@@ -83,6 +83,7 @@ def test_single_precision_keeps_the_rational_image_on_its_interval() -> None:
     assert result.max() <= 1 + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(128, 96), (640, 512), (1024, 1024)], ids=str)
 @pytest.mark.parametrize("name", ["power law 1/i", "condition 1e3", "half rank"])
 def test_rational_is_nearer_to_the_polar_factor_than_polar_express(name: str, shape: tuple[int, int]) -> None:
@@ -278,6 +279,7 @@ def test_a_batch_of_vmap_is_a_batch(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(result, orthogonalize(batch, "keller"), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's own, where forward mode is loaded
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "exact"])
 def test_it_can_be_traced_and_called_within_a_derivative(method: str) -> None:

@@ -44,6 +44,7 @@ def test_double_precision_is_exact_where_singular_vectors_are_not(shape: tuple[i
         assert (from_singular_vectors(matrix) - expected).abs().max() > 1e-12, "the test must see the difference"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", [1e1, 1e4, 3e4, 4e4, 1e5, 1e6, 1e8])
 @pytest.mark.parametrize("shape", [(256, 256), (300, 260), (260, 300), (513, 512)], ids=str)
 def test_single_precision_is_exact_to_1e_6(shape: tuple[int, int], condition: float) -> None:
@@ -135,6 +136,7 @@ def test_rank_deficient_and_broken_matrices(dtype: torch.dtype, shape: tuple[int
 loads_forward_mode = pytest.mark.filterwarnings(r"ignore:`torch\.jit\.script` is deprecated:DeprecationWarning")
 
 
+@pytest.mark.slow
 @loads_forward_mode
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (4, 4), (2, 5, 3)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
@@ -146,6 +148,7 @@ def test_derivatives_are_exact_in_both_modes_and_twice(dtype: torch.dtype, shape
     assert polar_factor(large).requires_grad
 
 
+@pytest.mark.slow
 @loads_forward_mode
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
 @pytest.mark.parametrize("values", [(1, 1, 1), (2, 2, 1), (3, 1, 1)], ids=str)
@@ -239,6 +242,7 @@ def test_singular_vectors_whose_roundings_add_up_are_no_exception() -> None:
         assert (polar_factor(matrix) - expected).abs().max() < 1e-6
 
 
+@pytest.mark.slow
 def test_a_thousand_rows_are_exact() -> None:
     matrix = conditioned(1100, 1024, 1e4).float()
     expected = from_singular_vectors(matrix.double())
@@ -247,6 +251,7 @@ def test_a_thousand_rows_are_exact() -> None:
     assert (result - expected).abs().max() < 1e-6
 
 
+@pytest.mark.slow
 def test_inference_mode_is_kept() -> None:
     matrix = conditioned(1024, 600, 100).float()
     for size in (100, 300, 600):

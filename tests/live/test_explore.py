@@ -68,6 +68,7 @@ def test_what_theory_does_not_cover_is_said(explorer, target, words):
     assert words in json.loads(body.splitlines()[-1])["error"]
 
 
+@pytest.mark.slow
 def test_a_diagnosis_comes_as_an_event_and_a_failure_too(explorer):
     for target, kind in (("mlp(depth=3, width=16)", "document"), ("no.such.module:net", "failure")):
         events = explorer.events()
@@ -78,6 +79,7 @@ def test_a_diagnosis_comes_as_an_event_and_a_failure_too(explorer):
     assert "no.such.module" in content["error"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_with_a_page_listening(tmp_path):
     log = tmp_path / "run.jsonl"
     log.write_text('{"step": 1, "scalars": {"loss": 1.0}}\n')

@@ -40,6 +40,7 @@ def test_what_is_no_longer_wanted_stops(counted):
     assert [row["depth"] for row in rows] == [1, 2]  # every second, and no end
 
 
+@pytest.mark.slow
 def test_the_end_is_that_of_a_prediction():
     *rows, end = Unfoldings().rows(TARGET.format(60), 8)
     whole = predict(TARGET.format(60), samples=8).document()["depths"]
@@ -50,6 +51,7 @@ def test_the_end_is_that_of_a_prediction():
     assert end["verdict"] == whole[-1]["verdict"]
 
 
+@pytest.mark.slow
 def test_where_theory_ends_it_says_so():
     rows = list(Unfoldings().rows("mlp(depth=300, width=32, activation=identity, weight_gain=1e-3)", 8))
     lost = next(row for row in rows if "lost" in row)

@@ -47,6 +47,7 @@ def aligned(depth: int, size: int, values: Tensor, rank: int = 1) -> tuple[Tenso
     return (frame * values.unsqueeze(-2)) @ frame.mT, frame
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RA1)
 @given(shape=paths)
 def test_scores_of_a_path_are_their_definitions(name: str, shape: tuple[int, int, int]) -> None:

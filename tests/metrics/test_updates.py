@@ -54,6 +54,7 @@ def test_metric_is_its_definition_in_float64(name: str, shape: tuple[int, int], 
     assert float(measured) == pytest.approx(twin(name, weight, update), rel=1e-11, abs=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_spectral_size_and_shares_of_subspaces_are_those_of_mpmath(shape: tuple[int, int]) -> None:
     weight, update = sample(*shape)
@@ -75,6 +76,7 @@ def test_metric_of_a_stack_is_the_stack_of_metrics(name: str) -> None:
     assert torch.allclose(metrics.subspace_share(updates, weights, 2), shares, rtol=1e-9)
 
 
+@pytest.mark.slow
 @given(shape=shapes, exponents=st.tuples(st.integers(-140, 140), st.integers(-140, 140)))
 def test_angles_and_spectra_ignore_scale_and_sizes_follow_it(
     shape: tuple[int, int, int], exponents: tuple[int, int]
@@ -95,6 +97,7 @@ def test_angles_and_spectra_ignore_scale_and_sizes_follow_it(
     )
 
 
+@pytest.mark.slow
 @given(shape=shapes)
 def test_rotating_the_input_space_changes_nothing_and_the_output_space_only_angles(shape: tuple[int, int, int]) -> None:
     weight, update = sample(*shape)

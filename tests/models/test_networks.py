@@ -166,6 +166,7 @@ def test_alexnet_like_is_table_three(depth: int) -> None:
     assert count(model, nn.ReLU) == 3 + (depth - 4) + 1 + 2
 
 
+@pytest.mark.slow
 def test_alexnet_like_runs_forward_and_back_on_real_numbers() -> None:
     model = alexnet_like(depth=5, generator=seeded(0))
     model(images(2, 3, 32, 32, generator=seeded(1))).sum().backward()

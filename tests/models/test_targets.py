@@ -98,6 +98,7 @@ def test_built_in_networks_take_arguments_and_fit_their_batch(text: str, kind: t
     assert runs(target).shape == shape
 
 
+@pytest.mark.slow
 def test_every_built_in_network_accepts_its_own_defaults() -> None:
     with torch.device("meta"):
         for name in BUILTIN:
@@ -210,6 +211,7 @@ def test_a_file_that_is_not_python_is_refused(user_code: str) -> None:
         resolve("notes.txt::build")
 
 
+@pytest.mark.slow
 def test_importing_targets_imports_no_zoo() -> None:
     code = "import sys, orthoscope.models.targets; print({'timm', 'transformers'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

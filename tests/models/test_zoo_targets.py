@@ -52,6 +52,7 @@ def test_transformers_run_from_their_configuration(text: str, inputs: dict[str, 
     assert {name: tuple(value.shape) for name, value in guessed.items()} == inputs
 
 
+@pytest.mark.slow
 def test_timm_models_get_images_of_their_own_size() -> None:
     target = resolve(TIMM)
     model = call(target)

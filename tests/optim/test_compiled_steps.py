@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from orthoscope.linalg import METHODS
+
+pytestmark = pytest.mark.slow
 
 
 def test_compiled_steps_move_a_large_matrix_as_plain_ones_do() -> None:

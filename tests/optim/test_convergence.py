@@ -7,6 +7,8 @@ from optim.optimizers import CASES, METRICS, Case, frame, gaussian, on_stiefel
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.manifolds import Stiefel
 
+pytestmark = pytest.mark.slow
+
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 metrics = pytest.mark.parametrize("metric", METRICS)
 

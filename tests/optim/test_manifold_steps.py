@@ -160,6 +160,7 @@ def test_a_wide_weight_and_a_convolution_are_the_transposed_frame(case: Case, me
         torch.testing.assert_close(weight_matrix(other.detach()).mT, tall.detach(), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (250, 200), (400, 700)], ids=str)
 @cases
 def test_many_weights_move_as_each_would_alone(case: Case, shape: tuple[int, int]) -> None:
@@ -205,6 +206,7 @@ def test_a_learning_rate_may_be_a_tensor(case: Case) -> None:
     assert (number.detach() - start).abs().max().item() > 1e-3
 
 
+@pytest.mark.slow
 def test_adam_stays_at_a_constrained_optimum_in_single_precision() -> None:
     """There the gradient is normal, and its projection is rounding error."""
     parameter = frame(32, 8, dtype=torch.float32)

@@ -333,6 +333,7 @@ def test_states_load_with_and_without_parameter_names() -> None:
         assert float(orthonormality_error(model.body.weight.detach())) < 1e-6
 
 
+@pytest.mark.slow
 @cases
 def test_a_model_learns_with_orthonormal_weights(case: Case) -> None:
     torch.manual_seed(0)

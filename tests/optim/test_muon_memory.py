@@ -72,6 +72,7 @@ def peak_of_second_step(optimizer: Muon, before: Sequence[Tensor]) -> int:
     return memory.peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["ddp", "fsdp", "hsdp"])
 def test_peak_memory_on_many_ranks_is_the_predicted_one(layout: str, fake_rank: int) -> None:
     mesh = init_device_mesh("cpu", (2, 4) if layout == "hsdp" else (8,))

@@ -64,6 +64,7 @@ def test_invalid_options_are_refused() -> None:
             build()
 
 
+@pytest.mark.slow
 def test_arguments_of_a_wrong_type_are_refused_by_name() -> None:
     """In a process of its own, since the type checks of the tests would raise first."""
     script = Path(__file__).with_name("mistyped.py")

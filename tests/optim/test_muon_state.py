@@ -367,6 +367,7 @@ assert not [name for name in sys.modules if "muon.distributed" in name], "one pr
 """
 
 
+@pytest.mark.slow
 def test_a_compiled_step_gives_the_same_numbers_and_is_not_compiled_again() -> None:
     """In a process of its own, since `torch.compile` cannot trace the type checks of the tests."""
     run = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)

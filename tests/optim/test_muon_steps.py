@@ -20,6 +20,7 @@ def parameter(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) ->
 SHAPES = [(6, 6), (9, 4), (3, 8), (6, 6), (1, 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nesterov", [True, False])
 @pytest.mark.parametrize("scale", ["original", "match_rms_adamw"])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
@@ -158,6 +159,7 @@ def test_every_scale_fixes_its_norm_of_the_update(shape: tuple[int, ...]) -> Non
     torch.testing.assert_close(spectral, 0.3 * max(1, rows / columns) ** 0.5, rtol=1e-9, atol=0)
 
 
+@pytest.mark.slow
 def test_many_parameters_move_as_each_would_alone() -> None:
     """Several stacks of plain and of fused parameters, and experts that are more than one stack."""
     shapes = [(32, 32)] * 300 + [(96, 32)] * 3 + [(300, 32, 32), (3, 5), (5, 3)]

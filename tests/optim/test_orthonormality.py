@@ -16,6 +16,7 @@ def error(parameters: list[nn.Parameter]) -> float:
     return max(orthonormality_error(weight_matrix(p.detach())).max().item() for p in parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lr", [1e-3, 0.1, 1.0, 100.0])
 @cases
 def test_weights_stay_orthonormal_for_every_learning_rate(case: Case, lr: float) -> None:
@@ -27,6 +28,7 @@ def test_weights_stay_orthonormal_for_every_learning_rate(case: Case, lr: float)
     assert max(errors) <= 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "shape"), [*((case, (32, 8)) for case in ORDINARY), (ORDINARY[0], (8, 8))], ids=lambda value: str(value)
 )

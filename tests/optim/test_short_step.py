@@ -127,6 +127,7 @@ def test_a_short_step_writes_in_place_for_any_strides_and_a_long_one_writes_noth
     assert torch.equal(untouched, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(24, 24), (60, 12), (12, 60)], ids=str)
 def test_short_steps_and_retractions_follow_the_same_path_without_drift(shape: tuple[int, int]) -> None:
     """A negligible momentum always retracts."""
@@ -139,6 +140,7 @@ def test_short_steps_and_retractions_follow_the_same_path_without_drift(shape: t
     assert (usual - start).abs().max() > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lr", [1e-3, 1e-2, 2e-2, 5e-2])
 @pytest.mark.parametrize("shape", [(768, 64), (64, 64)], ids=str)
 def test_deviations_of_short_steps_do_not_accumulate_along_one_direction(shape: tuple[int, int], lr: float) -> None:
@@ -153,6 +155,7 @@ def test_deviations_of_short_steps_do_not_accumulate_along_one_direction(shape: 
     assert worst < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "scale", "lr"), [((3, 1), 50.0, 0.3), ((256, 16), 50.0, 0.03), ((60, 4), 5.0, 0.03)])
 def test_large_normal_parts_of_a_gradient_do_not_lead_off_the_manifold(
     shape: tuple[int, int], scale: float, lr: float

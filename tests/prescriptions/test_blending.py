@@ -10,6 +10,8 @@ from orthoscope.activations import toward_identity, value_and_slope_at_zero
 from orthoscope.prescriptions.blending import blending_strength, critical_gain
 from orthoscope.theory import kernel_map
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "activation", [nn.ReLU(), nn.Tanh(), nn.Sigmoid(), nn.GELU(), nn.SELU(), nn.ELU()], ids=lambda a: type(a).__name__

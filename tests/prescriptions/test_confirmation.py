@@ -32,6 +32,7 @@ def test_half_of_what_the_reference_learns_is_enough() -> None:
         trained(1.0, 2.0, 2.0)
 
 
+@pytest.mark.slow
 def test_a_verdict_is_confirmed_by_the_training_of_copies() -> None:
     sound, dead = mlp(2, "he"), mlp(15, "torch")
     weights = [parameter.clone() for parameter in dead.parameters()]
@@ -79,6 +80,7 @@ def test_embedded_data_is_made_to_fit() -> None:
             fitting_task(model, batch)
 
 
+@pytest.mark.slow
 def test_data_and_loss_of_the_user_are_taken() -> None:
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(256, 20, generator=generator)
@@ -127,6 +129,7 @@ class Tokens(nn.Module):
         return out
 
 
+@pytest.mark.slow
 def test_an_endless_loader_of_batches_of_any_size_is_read_once_and_no_further_than_needed() -> None:
     generator = torch.Generator().manual_seed(0)
     taken: list[torch.Tensor] = []

@@ -85,6 +85,7 @@ def test_the_snippet_makes_the_fixed_network_out_of_a_fresh_one(fixed: orthoscop
     assert torch.equal(names["built"](BATCH), fixed.model(BATCH))  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_a_plan_is_applied_in_place_and_optimizers_keep_their_parameters(fixed: orthoscope.Fix) -> None:
     model = sick()
     parameters = list(model.parameters())
@@ -94,6 +95,7 @@ def test_a_plan_is_applied_in_place_and_optimizers_keep_their_parameters(fixed: 
     assert all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_a_plan_that_does_not_help_changes_nothing() -> None:
     def harm(model: nn.Module) -> None:
         with torch.no_grad():
@@ -108,6 +110,7 @@ def test_a_plan_that_does_not_help_changes_nothing() -> None:
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), sick().parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_documents_follow_the_schema_and_survive_json(fixed: orthoscope.Fix) -> None:
     for viewed in (fixed, fixed.comparison):
         document = json.loads(viewed.to_json())
@@ -122,6 +125,7 @@ def test_documents_follow_the_schema_and_survive_json(fixed: orthoscope.Fix) -> 
         jsonschema.validate(broken, report.schema())
 
 
+@pytest.mark.slow
 def test_a_comparison_lists_what_vanished_and_pairs_layers(fixed: orthoscope.Fix) -> None:
     comparison = orthoscope.compare(fixed.before, fixed.after)
     assert comparison.improved
@@ -141,6 +145,7 @@ def test_a_comparison_lists_what_vanished_and_pairs_layers(fixed: orthoscope.Fix
         orthoscope.compare(fixed.before, fixed)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_names_in_markdown_cannot_break_the_table() -> None:
     diagnosis = orthoscope.diagnose(sick(), BATCH, name="<b>|evil|</b>\n# title")
     assert r"\<b\>\|evil\|\</b\> # title" in orthoscope.compare(diagnosis, diagnosis).markdown()
@@ -155,6 +160,7 @@ def test_a_healthy_network_is_left_alone() -> None:
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), found.model.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_trained_weights_are_left_alone_until_new_ones_are_allowed() -> None:
     model = sick()
     assert orthoscope.fix(model, BATCH, trained=True).outcome is Outcome.TRAINED
@@ -201,6 +207,7 @@ def foreign() -> nn.Sequential:
         return nn.Sequential(*layers, nn.Linear(16, 10))
 
 
+@pytest.mark.slow
 def test_fresh_weights_of_torch_are_changed_in_place_and_trained_ones_only_if_allowed() -> None:
     fresh, model = foreign(), foreign()
     labels = torch.arange(32) % 10

@@ -16,6 +16,8 @@ from orthoscope.prescriptions.gains import recorded_rate
 from orthoscope.probe import record
 from orthoscope.theory import Hyperparameters, LinearLaw, NoTheory, gaussian_inputs, gradient_growth
 
+pytestmark = pytest.mark.slow
+
 
 class Sine(nn.Module):
     """An activation that is not in torch."""

@@ -82,6 +82,7 @@ SICK: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SICK)
 def test_the_code_of_a_prescription_is_the_change_to_the_last_bit(name: str) -> None:
     model = MLP(width=16, out_features=4, generator=seeded(), **SICK[name])
@@ -100,6 +101,7 @@ def test_the_code_of_a_prescription_is_the_change_to_the_last_bit(name: str) -> 
         assert not torch.equal(applied(BATCH), model(BATCH)), f"{step.name} changes nothing"
 
 
+@pytest.mark.slow
 def test_predictions_of_theory_are_what_is_measured_afterwards() -> None:
     model = MLP(width=128, depth=20, activation="tanh", init="xavier", weight_gain=4.0, generator=seeded())
     batch = torch.randn(64, 128, generator=seeded(1))
@@ -117,6 +119,7 @@ def test_predictions_of_theory_are_what_is_measured_afterwards() -> None:
     assert checked == 2
 
 
+@pytest.mark.slow
 def test_a_network_that_theory_does_not_cover_has_its_effects_not_predicted() -> None:
     model = nn.Sequential(*(layer for _ in range(30) for layer in (nn.Linear(16, 16), nn.Sigmoid())))
     plan = prescribe(orthoscope.diagnose(model, BATCH))
@@ -124,6 +127,7 @@ def test_a_network_that_theory_does_not_cover_has_its_effects_not_predicted() ->
     assert all("not predicted" in step.predicted.reason for step in plan.applicable)
 
 
+@pytest.mark.slow
 def test_trained_weights_get_advice_only_unless_new_ones_are_allowed() -> None:
     model = MLP(depth=60, width=16, generator=seeded())
     diagnosis = orthoscope.diagnose(model, BATCH)
@@ -184,6 +188,7 @@ def iterative_step(model: nn.Module, batch: Tensor) -> Prescription:
     return next(step for step in prescribe(found) if step.name == "iterative orthogonalisation")
 
 
+@pytest.mark.slow
 def test_iterative_orthogonalisation_says_how_many_samples_it_needs() -> None:
     def step(samples: int, **options: Any) -> Prescription:
         model = MLP(depth=60, width=64, generator=seeded(), **options)
@@ -201,6 +206,7 @@ def test_iterative_orthogonalisation_says_how_many_samples_it_needs() -> None:
     assert step(64, out_features=1000).code == enough.code, "the last layer is not made"
 
 
+@pytest.mark.slow
 def test_iterative_orthogonalisation_of_maps_takes_all_samples() -> None:
     hidden = [part for _ in range(60) for part in (nn.ReLU(), nn.Conv2d(48, 48, 1, bias=False))]
     model = nn.Sequential(nn.Conv2d(3, 48, 3, padding=1), *hidden, nn.Flatten(), nn.Linear(192, 10))
@@ -211,6 +217,7 @@ def test_iterative_orthogonalisation_of_maps_takes_all_samples() -> None:
     step.apply_(model, batch)
 
 
+@pytest.mark.slow
 def test_branches_are_not_prescribed_where_there_can_be_none() -> None:
     names = [step.name for step in prescribe(orthoscope.diagnose(MLP(depth=30, width=16, init="torch"), BATCH))]
     assert names

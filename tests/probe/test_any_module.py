@@ -120,6 +120,7 @@ def test_a_wholly_frozen_model_of_tokens_still_shows_gradients() -> None:
     assert row(recording, "3").gradient_norm == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_a_compiled_model_that_ran_before_is_still_seen() -> None:
     model = nn.Sequential(linear(), nn.ReLU(), linear(seed=2))
     expected = record(model, batch())

@@ -60,6 +60,7 @@ def test_what_has_no_angle_has_no_picture(frame):
     assert pictures([frame.double()], [True]) == [None]
 
 
+@pytest.mark.slow
 def test_many_layers_have_coarse_pictures_and_weights_come_first(hidden):
     frames = [gram_factor(hidden)] * 4000
     weighted = [index % 2 == 1 for index in range(4000)]
@@ -79,6 +80,7 @@ def test_a_recording_keeps_factors_only_when_asked(generator):
         torch.testing.assert_close(factor @ factor.mT, output.double() @ output.double().mT)
 
 
+@pytest.mark.slow
 def test_spectra_are_those_of_the_weights_and_only_of_weights_that_did_not_change(generator):
     model = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Conv1d(4, 3, 2), nn.Linear(300, 300))
     weights = Weights(model, ["0", "2", "3"])

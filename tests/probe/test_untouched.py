@@ -130,6 +130,7 @@ def test_hooks_can_still_be_removed_by_their_handles() -> None:
     assert not model[0]._forward_hooks
 
 
+@pytest.mark.slow
 def test_training_goes_on_as_if_nothing_had_happened() -> None:
     def losses(probe: bool) -> list[float]:
         torch.manual_seed(0)
@@ -151,6 +152,7 @@ def test_training_goes_on_as_if_nothing_had_happened() -> None:
     assert losses(probe=True) == losses(probe=False)
 
 
+@pytest.mark.slow
 def test_nothing_of_the_pass_is_kept_alive() -> None:
     model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
     seen: list[weakref.ref[Tensor]] = []

@@ -32,6 +32,7 @@ def test_a_hostile_name_is_text_to_the_reader_and_nothing_is_loaded(make):
         assert word not in markup
 
 
+@pytest.mark.slow
 def test_documents_made_by_hand_follow_the_schema():
     for made in (comparison(), fix(), fix(steps=False), prescribed(fix())):
         jsonschema.validate(made, report.schema())

@@ -154,6 +154,7 @@ def test_the_banner_has_the_colour_of_the_deepest_and_the_verdict_a_shape(
     assert (shape, "class", look) in page.attributes
 
 
+@pytest.mark.slow
 def test_two_thousand_depths_stay_below_two_megabytes() -> None:
     source = report.html([prediction(2000, 800, 1200)])
     assert len(source.encode()) < 2_000_000

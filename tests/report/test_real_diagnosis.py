@@ -38,6 +38,7 @@ def test_a_real_network_that_theory_covers_shows_what_it_says(tmp_path: Path, ge
     assert "Predicted and measured" in (tmp_path / "real.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_real_prediction_follows_the_schema_and_has_every_view(tmp_path: Path) -> None:
     real = predict("mlp(activation=relu, depth=1..40, width=64)", samples=16).document()
     assert_every_view(real, tmp_path)

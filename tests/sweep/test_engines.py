@@ -37,6 +37,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return table(store)
 
 
+@pytest.mark.slow
 def test_dask_workers_give_the_results_of_local_processes(tmp_path: Path, expected: list[str]) -> None:
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
@@ -47,6 +48,7 @@ def test_dask_workers_give_the_results_of_local_processes(tmp_path: Path, expect
     assert len(expected) == 10
 
 
+@pytest.mark.slow
 def test_the_dask_cluster_of_a_sweep_listens_on_loopback_only() -> None:
     engine = DaskEngine(None, 1)
     try:
@@ -64,6 +66,7 @@ def test_the_dask_cluster_of_a_sweep_listens_on_loopback_only() -> None:
         engine.close(at_once=True)
 
 
+@pytest.mark.slow
 def test_two_dask_clusters_use_different_ports() -> None:
     first = DaskEngine(None, 1)
     try:
@@ -110,6 +113,7 @@ def test_addresses_as_dask_prints_them_are_accepted(address: str) -> None:
     check_engine("dask", None, address)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_while_idle_is_replaced() -> None:
     engine = LocalEngine(1)
     try:
@@ -130,6 +134,7 @@ def double(config):
 """
 
 
+@pytest.mark.slow
 def test_a_function_of_a_script_is_found_by_the_name_of_its_file(tmp_path: Path) -> None:
     script = tmp_path / "doubling.py"
     script.write_text(
@@ -140,6 +145,7 @@ def test_a_function_of_a_script_is_found_by_the_name_of_its_file(tmp_path: Path)
     assert read_runs(tmp_path / "store").runs[0].function == "doubling:double"
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard_gets_an_error_that_says_so(tmp_path: Path) -> None:
     script = tmp_path / "unguarded.py"
     script.write_text(SCRIPT + "run(double, [{'value': 4}] , 'store', workers=1, attempts=1)")
@@ -267,6 +273,7 @@ def test_slurm_gets_the_parameters_of_its_queue(tmp_path: Path, queue: dict[str,
     assert (queue["cluster"], queue["parameters"]) == ("debug", {"timeout_min": 60})
 
 
+@pytest.mark.slow
 def test_submitit_gives_the_results_of_local_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[str]
 ) -> None:

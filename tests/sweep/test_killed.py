@@ -11,6 +11,8 @@ from orthoscope.sweep import Sweep, read_ledger, read_runs, run
 from sweep.drivers import alive, driver, until
 from sweep.experiments import HALTING, deadly, executions, grid, halting, processes, square
 
+pytestmark = pytest.mark.slow
+
 
 def kill_the_halted(marks: Path) -> threading.Thread:
     """Kills the worker that is in the middle of the run that waits for it."""

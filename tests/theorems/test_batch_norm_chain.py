@@ -81,6 +81,7 @@ def test_integrand_of_the_weakest_direction_is_convex_in_its_lack() -> None:
         assert float(slope) == pytest.approx(2 * samples / (samples + 2), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "width"), [(2, 4), (4, 8), (6, 12)])
 def test_gram_scatters_by_its_exact_variance(samples: int, width: int, generator: torch.Generator) -> None:
     """Lemmas 6 and 7 on 1000 spectra: an equality, at most 1 - 1/n of the printed 1/d, and a bound for the weakest."""
@@ -104,6 +105,7 @@ def test_gram_scatters_by_its_exact_variance(samples: int, width: int, generator
     assert float(((moved - 5 * moved_error) / predicted).max()) > 0.15, "and is within a few times of it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "width"), [(2, 4), (4, 16), (6, 30)])
 def test_weakest_direction_gains_at_finite_width(samples: int, width: int, generator: torch.Generator) -> None:
     """Theorem 5 on 1000 spectra, with the constants of its proof. At its best it is twice the truth."""
@@ -119,6 +121,7 @@ def test_weakest_direction_gains_at_finite_width(samples: int, width: int, gener
     assert float(((after - 5 * error) / bound).max()) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", SAMPLES)
 def test_gap_of_infinite_width_obeys_the_theorem(samples: int, generator: torch.Generator) -> None:
     """Theorem 1 and Corollary 3 with A1 on the square, from 1000 first layers, at their weakest."""

@@ -46,6 +46,7 @@ def test_real_networks_have_the_gram_matrix_of_the_fixed_point(activation: str) 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "tanh", "identity"])
 @pytest.mark.parametrize("batch", [4, 10])
 def test_finite_width_error_is_the_one_of_linear_response(activation: str, batch: int) -> None:
@@ -109,6 +110,7 @@ def slopes_of_gradients(activation: str, norm: str, batch: int, seeds: int) -> T
     return torch.stack(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("norm", "batch"), [("batch", 8), ("batch", 16), ("batch-uncentred", 8)])
 @pytest.mark.parametrize("activation", ["relu", "tanh", "identity"])
 def test_gradients_of_real_networks_grow_as_predicted(norm: str, activation: str, batch: int) -> None:

@@ -82,6 +82,7 @@ def distances_and_bounds(case: int, generator: torch.Generator) -> tuple[Tensor,
 
 
 # How near the nearest of 1200 random cases comes to its bound; in each case it can be approached further.
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "nearest"), [(1, 0.95), (2, 0.99), (3, 0.99), (4, 0.5)])
 def test_the_bound_holds_in_every_random_case_and_is_nearly_reached(case: int, nearest: float) -> None:
     distance, bound, _ = distances_and_bounds(case, torch.Generator().manual_seed(case))

@@ -104,6 +104,7 @@ def trained(starts: int, size: int, depth: int, decay: float) -> tuple[Tensor, T
     return difference, head.detach(), jacobians.detach(), objectives().detach()
 
 
+@pytest.mark.slow
 def test_training_the_matrices_finds_aligned_rank_one_jacobians_of_the_predicted_size() -> None:
     """Theorem 3.3, D = 6, L = 5, decay 0.02, by descent from 8 random starts."""
     difference, head, jacobians, objectives = trained(starts=8, size=6, depth=5, decay=0.02)

@@ -126,6 +126,7 @@ def test_smooth_differences_follow_their_series() -> None:
     assert abs(gap * expectation("first", 2) / series - 1) > 1e-7, "the second order is seen"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [-0.6, 0.3, 0.999])
 @pytest.mark.parametrize("gain", [0.01, 10.0, 30.0, 100.0, 1e4])
 def test_a_steep_error_function_follows_the_same_kernel(gain: float, overlap: float) -> None:

@@ -12,6 +12,8 @@ from torch import Tensor
 from orthoscope.models import MLP
 from orthoscope.theory.kernel.kernel_map import kernel_map
 
+pytestmark = pytest.mark.slow
+
 WIDTH, DEPTH, SEEDS = 512, 10, 20
 STARTS = (-0.5, 0.3, 0.9)
 NETWORKS = [

@@ -50,6 +50,7 @@ def test_a_singularity_that_is_square_integrable_is_integrated() -> None:
     assert mean_square(lambda x: x.abs() ** 0.25) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [lambda x: torch.exp(x**2), lambda x: torch.exp(x**2 / 4), lambda x: torch.exp(x.abs() ** 3), lambda x: 1 / x],

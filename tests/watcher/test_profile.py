@@ -63,6 +63,7 @@ def no_hook_is_left() -> Iterator[None]:
     assert not torch_optimizer._global_optimizer_post_hooks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("updates", [False, True])
 def test_training_is_the_same_to_the_last_bit(updates: bool, tmp_path: Path) -> None:
     plain, watched = network(), network()
@@ -170,6 +171,7 @@ def sick() -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 24), *hidden, nn.Linear(24, 5))
 
 
+@pytest.mark.slow
 def test_a_sick_network_stops_a_plain_loop_and_the_context_says_why() -> None:
     model = sick()
     w = watch(model, on_risk="stop")
@@ -196,6 +198,7 @@ def test_other_exceptions_and_other_requests_to_stop_pass_through() -> None:
         stopped_by_somebody()
 
 
+@pytest.mark.slow
 def test_a_warning_is_given_once_for_each_time_the_verdict_is_worse_than_ever() -> None:
     model = sick()
     with warnings.catch_warnings(record=True) as caught, watch(model, every=1, on_risk="warn") as w:
@@ -285,6 +288,7 @@ def test_closures_accumulation_and_resumed_counts_are_looked_at_once_a_step() ->
     assert [record.step for record in w.history] == [100, 102]
 
 
+@pytest.mark.slow
 def test_the_model_inside_torch_compile_is_looked_at_without_a_new_graph() -> None:
     model = network()
     graphs = []
@@ -327,6 +331,7 @@ def test_under_autocast_training_is_the_same_to_the_last_bit() -> None:
     assert all(torch.equal(one, two) for one, two in zip(*results, strict=True))
 
 
+@pytest.mark.slow
 def test_the_views_of_a_watch_hold_what_it_saw(tmp_path: Path) -> None:
     model = nn.Sequential()
     for index, layer in enumerate(network()):

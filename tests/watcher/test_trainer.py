@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.optim import optimizer as torch_optimizer
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # third parties warn at import and in training; that is theirs
+# Third parties warn at import and in training; that is theirs.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 from orthoscope.models.targets.timm_zoo import repair_torchvision  # noqa: E402
 

@@ -1,10 +1,7 @@
-"""The command line as a whole: the application, its exit codes, and what verbs share.
+"""The command line: its name, help and exit codes, and what its verbs share.
 
-The command line as a whole: its name, its help, its exit codes. Verbs add themselves.
-
-What verbs share: where results go, what is refused before the work begins, and a bar meanwhile.
-
-The way in: a verb is run, and whatever the user got wrong is one sentence.
+Verbs register themselves. They share where results are written, what is refused before the work begins, and a progress
+bar; whatever a user got wrong ends in one sentence and exit code 2.
 """
 
 import contextlib

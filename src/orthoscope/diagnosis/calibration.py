@@ -1,10 +1,7 @@
-"""What was learned from networks whose training is known: limits of the verdict, and the risk that goes with a number.
+"""Limits of the verdict and the risk that goes with a number, fitted to networks whose training is known.
 
-`calibration.json` is written by `make calibrate` from the trainings in results/calibration, never by hand.
-
-The risk that a network does not train, as a number that was checked against trainings.
-
-Whether a network trained: the one rule, for a confirmation and for the calibration of the verdict.
+`calibration.json` is written by `make calibrate` from the trainings in results/calibration, never by hand. `trained` is
+the one rule for whether a network trained; confirmations use it too.
 """
 
 import hashlib

@@ -1,9 +1,4 @@
-"""A diagnosis as plain data: the versioned document that every view is drawn from.
-
-Residual alignment as plain data: the versioned document that its views are drawn from.
-
-A forecast as plain data: the versioned document that its views are drawn from.
-"""
+"""Diagnoses, residual alignments and predictions as plain data: the versioned documents that views are drawn from."""
 
 import math
 import platform

@@ -1,10 +1,6 @@
-"""What a network is made of: hyper-parameters for the theory, activations and norms for a fix, and signs of training.
+"""What a model is made of, without running it: hyper-parameters for theory, its parts for a fix, signs of training.
 
-From the arguments of a network of `orthoscope.models` to the numbers of the theory.
-
-What a network is made of, as far as a fix needs to know: kept with its diagnosis, which outlives the network.
-
-Whether the weights of a network are known to be as they were drawn: only then may they be drawn anew in place.
+Weights may be drawn anew in place only if they are known to be as they were drawn (`doubt_that_drawn`).
 """
 
 import copy

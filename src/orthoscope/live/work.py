@@ -1,6 +1,4 @@
-"""A forecast that is told layer by layer, as soon as each is known: what moves under a slider.
-
-Work beside the server: one diagnosis at a time, and curves of theory that end when newer ones are asked for.
+"""Work beside the server: one diagnosis at a time, and theory layer by layer until a newer question is asked.
 
 Threads are daemons: a network that takes minutes must not keep Ctrl-C from ending the program.
 """

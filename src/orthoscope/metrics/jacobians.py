@@ -1,16 +1,9 @@
-"""Jacobians of residual blocks and of layers: the scores of residual alignment (li2023), distance from isometry.
+"""Scores of residual alignment (li2023) from Jacobians and representations, and how far a Jacobian is from isometry.
 
-One number for several samples.
-
-RA1: the representations of one input lie on a line, equally far apart.
-
-RA2: the singular vectors of one block's Jacobian diagonalise another's.
-
-RA3: Jacobians have at most as many singular values as there are classes. And how far a Jacobian is from isometry.
-
-RA4: the largest singular value of block i falls as 1/i.
-
-The four scores of residual alignment (li2023), from Jacobians and the representations between blocks.
+* RA1: the representations of one input lie on a line, equally far apart.
+* RA2: the singular vectors of one block's Jacobian diagonalize another's.
+* RA3: Jacobians have at most as many singular values as there are classes.
+* RA4: the largest singular value of block i falls as 1/i.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,9 +1,4 @@
-"""The two axes of the trainability plane, and the rule by which a change is kept.
-
-A network before and after a change, number by number.
-
-Comparisons of diagnoses that were saved, network by network.
-"""
+"""A network before and after a change: the axes of the trainability plane, every number, the rule that keeps it."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,4 @@
-"""Edits of a model: residual branches made weaker, and layer normalization inserted in front of weights.
-
-Residual branches made weaker, so that many of them add up to little more than one.
-
-Layer normalisation in front of the weights that have none.
-"""
+"""Edits of a model: residual branches scaled down, layer normalization inserted in front of weights that have none."""
 
 from collections import deque
 from collections.abc import Iterator

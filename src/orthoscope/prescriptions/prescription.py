@@ -1,9 +1,4 @@
-"""What is prescribed: a change that runs, the same change as code, why, what it should do and what it did.
-
-What theory expects of a change, where it covers the network.
-
-The code that makes a change again on the user's own network.
-"""
+"""A prescription: a change as a function and as code, why it is made, what theory predicts of it, what was measured."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,9 +1,4 @@
-"""From data to pixels: linear and logarithmic axes with ticks that people would choose.
-
-Lines with gaps, and lines that leave their frame.
-
-Line charts as inline SVG: a frame with ticks, a band, lines with gaps, a marker. Strings in, strings out.
-"""
+"""Line charts as inline SVG: axes with round ticks, a band, lines with gaps, a marker. Strings in, strings out."""
 
 import math
 from collections.abc import Iterable, Sequence

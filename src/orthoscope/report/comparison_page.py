@@ -1,11 +1,4 @@
-"""Which layers of a comparison are shown where there is no room for all.
-
-Depth profiles of two diagnoses in the same frames: before dashed, after solid.
-
-The trainability plane of a comparison: both networks joined by an arrow, among networks whose training is known.
-
-The page of a comparison: both verdicts, the numbers, what went and came, profiles overlaid, the plane.
-"""
+"""The page of a comparison: both verdicts, numbers, findings that came and went, profiles overlaid, the plane."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

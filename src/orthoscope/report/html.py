@@ -1,12 +1,6 @@
-"""Building blocks of pages: escaped text, tables, lists, the shell around a page, and how a verdict looks.
+"""Building blocks of pages: the shell with its content policy, tables, lists, and the symbol of a verdict.
 
-How a verdict looks: a class for its colour, and a shape, for colour alone is not seen by everybody.
-
-What every page has around its content: title, style, and a policy that nothing is loaded.
-
-The tables of the page: overview of networks, findings in three states, layers.
-
-The lists of a page: facts under the banner, notes, sources with their hypotheses, the environment.
+A verdict has a shape besides its color, which not everybody sees.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,9 +1,4 @@
-"""What to change, without a script: why, what theory promises, what was measured, the code.
-
-Theory beside measurement: what was predicted of a network that was diagnosed, and how it came out.
-
-The section of one network without a script: verdict, findings, theory, layers, method.
-"""
+"""The section of one network on a page without scripts: verdict, prescriptions, findings, theory, layers, method."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,13 +1,4 @@
-"""What the views of a prediction read off its document: the answer, and which depths to show.
-
-A curve in one line of text: eight heights of a block, a space where it is undefined.
-
-The table of depths in a terminal: about fourteen of them, as wide as the console allows.
-
-A prediction in a terminal: how deep it trains, the numbers by depth, their curves, and who says so.
-
-Several predictions side by side: how deep each network trains, and what ends it.
-"""
+"""Predictions in a terminal: how deep a network trains, numbers by depth, curves in one line, sources, comparisons."""
 
 import math
 from bisect import bisect_left

@@ -1,8 +1,7 @@
-"""A thousand layers in few bytes: lists of alike objects as columns, so that every key is written once.
+"""The page that the viewer draws: documents as data, one script, and the tables that are read without a script.
 
-`viewer/src/documents.ts` unpacks what is packed here; nothing is rounded or left out.
-
-The page that the viewer draws: documents as data, one script, and what is read without a script.
+Lists of alike objects are packed as columns, so that a thousand layers take few bytes; nothing is rounded or left out.
+`viewer/src/documents.ts` unpacks them.
 """
 
 import base64

@@ -1,9 +1,4 @@
-"""How a network fared in training, in a terminal: a line a look, the last ones if there are many.
-
-What an optimizer did to each matrix, as a table in a terminal.
-
-The page of a training that was watched: how it fares now, its scalars over steps, and the last look in full.
-"""
+"""A watched training as text and as a page: scalars over steps, what the optimizer did, the last snapshot in full."""
 
 import shutil
 from collections.abc import Collection, Mapping, Sequence

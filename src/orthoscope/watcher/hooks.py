@@ -27,7 +27,7 @@ from orthoscope.probe.batches import Call, first_samples
 from orthoscope.probe.modules import unwrapped
 from orthoscope.probe.record import Loss
 from orthoscope.report.watch import history_text, watch_table
-from orthoscope.watcher.sinks import Telling
+from orthoscope.watcher.sinks import LogSinks
 from orthoscope.watcher.snapshot import WatchRecord, checkup, own_loss, profile_scalars, update_scalars
 from orthoscope.watcher.updates import UpdateRow, WatchedUpdates, plain_row
 
@@ -85,7 +85,7 @@ class Watch(Viewed):
         self._updates = WatchedUpdates(self.model, every, largest) if updates else None
         self._optimizers = _optimizers(optimizer)
         self._leader: weakref.ref[Optimizer] | None = None  # whose steps are counted
-        self._telling = Telling(type(self.model).__name__, log, logger)
+        self._sinks = LogSinks(type(self.model).__name__, log, logger)
         self._on_risk, self._halt = on_risk, halt or _raise_stop
         self._worst = Verdict.HEALTHY
         self._looked_at: int | None = None
@@ -157,7 +157,7 @@ class Watch(Viewed):
     def _tell(
         self, scalars: dict[str, float], diagnosis: Diagnosis | None = None, rows: Iterable[UpdateRow] = ()
     ) -> None:
-        for failure in self._telling.tell(self.step, scalars, diagnosis, rows):
+        for failure in self._sinks.tell(self.step, scalars, diagnosis, rows):
             self._fail("log", f"step {self.step}, not logged: {failure}")
 
     def _fail(self, verb: str, sentence: str) -> None:

@@ -1,8 +1,6 @@
-"""Where scalars go: TensorBoard, W&B, MLflow, trackio, loggers of Lightning, functions, told apart by their verbs.
+"""Sinks of a watched training: a log of one JSON line a record, and experiment loggers. None may end the training.
 
-The log of a training that is watched: one whole line of JSON a record, appended, so that a crash loses none.
-
-Where a watch tells what it saw: its log and loggers, none of which may end the training by failing.
+Loggers (TensorBoard, Weights & Biases, MLflow, trackio, Lightning's, functions) are told apart by their methods.
 """
 
 import json
@@ -166,7 +164,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     return content if known else None
 
 
-class Telling:
+class LogSinks:
     """The log, a line a record, and the loggers, which get the scalars; on the first rank alone."""
 
     def __init__(self, name: str, log: str | os.PathLike[str] | None, logger: Any) -> None:

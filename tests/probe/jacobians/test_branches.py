@@ -171,6 +171,7 @@ def test_products_agree_with_the_matrix_and_with_each_other(generator: torch.Gen
         assert torch.allclose(block.operator.multiply_transposed(left), matrix.mT @ left)
 
 
+@pytest.mark.slow
 def test_large_blocks_go_by_products_and_know_their_error(generator: torch.Generator) -> None:
     model = ResNet(kind=2, blocks=2, width=8, in_channels=1, image_size=12, generator=generator)
     image = torch.randn(1, 1, 12, 12, generator=generator)
@@ -232,6 +233,7 @@ def test_sums_that_are_no_branches_are_named_with_the_reason() -> None:
         residual_jacobians(plain[0], torch.randn(1, 4))
 
 
+@pytest.mark.slow
 def test_blocks_by_name_are_branches_or_the_modules_themselves(generator: torch.Generator) -> None:
     options = {"kind": 1, "blocks": 3, "width": 6, "in_channels": 1, "image_size": 3}
     image = torch.randn(1, 1, 3, 3, generator=generator)
@@ -325,6 +327,7 @@ ZOO = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # third parties warn at import and at construction; that is theirs
 @pytest.mark.parametrize("text", ZOO, ids=lambda text: text.split("(")[0])
 def test_stock_architectures_show_every_branch(text: str, generator: torch.Generator) -> None:

@@ -38,6 +38,7 @@ def by_mpmath(singular_values: list[float]) -> list[mpmath.mpf]:
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -76,6 +77,7 @@ def test_two_blocks_of_two_have_a_closed_form() -> None:
     torch.testing.assert_close(2 * mean_squared_singular_values(values)[:, 0], expected, rtol=ACCURACY, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [2, 3, 5, 16, 60])
 def test_mean_spectrum_sums_to_one_keeps_the_order_and_forgets_scale(samples: int, generator: torch.Generator) -> None:
     values = random_spectra(1000, samples, generator)
@@ -143,6 +145,7 @@ def test_small_deviations_contract_alike_in_every_direction(samples: int, genera
     assert float(((found - expected).norm(dim=-1) / expected.norm(dim=-1)).max()) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch", "width"), [(2, 64), (4, 128), (8, 256), (16, 512)])
 def test_gap_floor_is_the_closed_form_within_three_per_cent(batch: int, width: int, generator: torch.Generator) -> None:
     """Standard errors are below 0.86 %, so a closed form off by 7 % would fail at four of them past the 3 %."""

@@ -48,6 +48,7 @@ def test_first_layer_is_exact_and_the_last_is_the_floor(generator: torch.Generat
     torch.testing.assert_close(found[:, -1], torch.full_like(found[:, -1], stationary_gap_squared(6, 64)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "width"), [(2, 64), (4, 128), (8, 256)])
 def test_trajectory_is_that_of_the_chain_within_five_per_cent(
     samples: int, width: int, generator: torch.Generator

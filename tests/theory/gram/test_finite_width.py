@@ -48,6 +48,7 @@ def mean_field_difference(activation: str, deviation: Tensor, step: float) -> Te
     return (images[0] - images[1]) / (2 * step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "tanh", "exp"])
 def test_rates_are_those_of_a_differentiated_layer(activation: str) -> None:
     batch = 6
@@ -74,6 +75,7 @@ def test_some_activations_leave_the_fixed_point() -> None:
     assert not gram_response("gelu", 50).stable
 
 
+@pytest.mark.slow
 def test_error_falls_with_the_square_root_of_width_and_names_its_own(generator: torch.Generator) -> None:
     state = generator.get_state()
     narrow = finite_width_gram_error("tanh", 6, 100, generator=generator)

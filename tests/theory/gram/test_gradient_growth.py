@@ -75,6 +75,7 @@ def test_one_centred_layer_multiplies_the_gradient_as_predicted(activation: str)
     assert z_score(growth, (batch - 2) / (batch - 3)) > 10, "the test must be able to reject the linear value"
 
 
+@pytest.mark.slow
 def test_without_centring_a_gradient_covariance_is_an_eigenvector() -> None:
     r"""Iterating $K \mapsto E[\ldots K \ldots]$ by sampling leads to the multiplier, from another start."""
     batch, activation = 9, "relu"
@@ -132,6 +133,7 @@ def sampled_growth(name: str, gain: float, batch: int, generator: torch.Generato
     return growth, error / (2 * ratio)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gain", [0.01, 10.0, 30.0, 100.0])
 @pytest.mark.parametrize("name", ["tanh", "gelu"])
 def test_growth_with_a_steep_activation_is_sampled(name: str, gain: float, generator: torch.Generator) -> None:
@@ -143,6 +145,7 @@ def test_growth_with_a_steep_activation_is_sampled(name: str, gain: float, gener
     assert gain < 1 or abs(linear - sampled) > 20 * error, "the linear growth must be told from it"
 
 
+@pytest.mark.slow
 def test_growth_without_centring_tends_to_that_with_it_also_if_steep() -> None:
     """Both have the limit of yang2019: at a batch of 10 they are within a few 1/n of each other."""
     steep = gradient_growth(8, activation="tanh", gain=10.0, centred=False)

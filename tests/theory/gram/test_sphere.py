@@ -67,6 +67,7 @@ def test_a_kink_away_from_zero_costs_no_accuracy() -> None:
     assert blind != pytest.approx(found, abs=1e-7), "without the split the test must fail"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [torch.tanh, torch.exp, torch.sin])
 def test_smooth_pairs_agree_with_mpmath_in_other_coordinates(function: Callable[[Tensor], Tensor]) -> None:
     r"""$n = 7$: the density on the disc is $\tfrac2\pi(1-r^2)$, integrated here in polar coordinates."""
@@ -84,6 +85,7 @@ def test_smooth_pairs_agree_with_mpmath_in_other_coordinates(function: Callable[
     assert law.average(function(law.first) * function(law.second)) == pytest.approx(expected, rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [2, 3, 4, 8, 16])
 @pytest.mark.parametrize("ratio", [0.3, 1.0, 4.0, 20.0])
 def test_a_stretched_law_has_the_energy_of_its_mean(batch: int, ratio: float) -> None:

@@ -75,6 +75,7 @@ def test_log_jacobian_is_below_half_of_lemma_c_13_if_the_trace_is_the_width(
     assert (shrunk > batch_norm_log_jacobian_bound(width, gaps)).any(), "without the trace it is false"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [2, 4])
 def test_the_first_phase_is_shorter_than_lemma_c_14(width: int, generator: torch.Generator) -> None:
     chains, limit = 8, near_isometry(width)
@@ -95,6 +96,7 @@ def test_the_first_phase_is_shorter_than_lemma_c_14(width: int, generator: torch
     assert float(hitting_time_bound(width, torch.tensor(limit))) == 0
 
 
+@pytest.mark.slow
 def test_the_second_phase_sums_to_less_than_lemma_c_15(generator: torch.Generator) -> None:
     width, chains, closest = 3, 32, 0.0
     start = normalised_inputs(width, 1000, generator)

@@ -21,6 +21,7 @@ def test_the_two_moments_of_the_thesis_and_the_fourth(d: int) -> None:
     assert haar_moment([0] * 4, [0] * 4, d) == Fraction(3, d * (d + 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 6])
 def test_even_moments_of_one_entry_are_those_of_a_point_on_the_sphere(k: int, d: int) -> None:
@@ -58,6 +59,7 @@ def test_degree_eight_of_the_circle_where_the_matrix_of_loops_is_singular(genera
 indices = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=8)
 
 
+@pytest.mark.slow
 @given(indices)
 def test_moments_agree_with_brute_force(entries: list[tuple[int, int]]) -> None:
     rows, columns = [i for i, _ in entries], [j for _, j in entries]

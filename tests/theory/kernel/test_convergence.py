@@ -70,6 +70,7 @@ def test_asymptotes_of_relu_and_exp_are_the_known_ones() -> None:
         slow_distance(1.0, 1.0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slope", [0.9, 0.99, 0.999, 0.99999])
 def test_too_few_layers_for_the_asymptotics_are_refused(slope: float) -> None:
     """A distance above 1 was returned; with enough layers the map itself comes to the asymptote."""
@@ -81,6 +82,7 @@ def test_too_few_layers_for_the_asymptotics_are_refused(slope: float) -> None:
         assert 1 - float(kappa.trajectory(0.5, depth)[-1]) == pytest.approx(kappa.slow_distance(depth), rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_slow_bound_from_an_overlap_above_0_holds_and_is_tight() -> None:
     r"""For random $\kappa$ with $\kappa'(1) = 1$; almost equal where one layer does little."""
     generator = torch.Generator().manual_seed(0)

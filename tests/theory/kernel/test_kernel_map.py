@@ -59,6 +59,7 @@ def test_the_reference_table_is_met_to_every_printed_digit(name: str) -> None:
     assert kappa.case == TABLE[name][-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", kernel_maps.ACTIVATIONS)
 def test_maps_agree_with_mpmath_at_fifty_digits(name: str) -> None:
     """Values, slopes and landmarks: 1e-12 for smooth activations, 1e-10 with kinks; found here is 1e-13."""
@@ -72,6 +73,7 @@ def test_maps_agree_with_mpmath_at_fifty_digits(name: str) -> None:
         torch.testing.assert_close(found, expected, rtol=allowed, atol=allowed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tanhshrink", "hard_swish"])
 def test_the_stored_reference_is_what_mpmath_finds_again(name: str) -> None:
     function, kinks = kernel_maps.ACTIVATIONS[name]
@@ -114,6 +116,7 @@ def test_slopes_are_those_of_the_closed_form(name: str) -> None:
     torch.testing.assert_close(the_map(name).derivative(OVERLAPS[1:-1]), slopes, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("low", "high", "overlap"), [(-0.3, 2.0, 0.99999), (-0.3, 2.0, -0.999)])
 def test_clamps_near_the_ends_agree_with_conditional_expectations(low: float, high: float, overlap: float) -> None:
     r"""$\kappa = \mathbb{E}\,\phi(X)\,\mathbb{E}[\phi(Y)|X]$; for a clamp the inner mean has a closed form."""
@@ -259,6 +262,7 @@ def test_what_has_no_answer_gets_one_sentence(asked: Callable[[], object], compl
         asked()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gain", [30.0, 100.0])
 def test_a_fast_sine_follows_its_closed_form_to_rounding(gain: float) -> None:
     kappa = kernel_map("sin", gain=gain)
@@ -269,6 +273,7 @@ def test_a_fast_sine_follows_its_closed_form_to_rounding(gain: float) -> None:
     assert kappa.slope_at_one == pytest.approx(gain**2 / math.tanh(gain**2), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_steep_error_function_follows_its_closed_form() -> None:
     near = 1 - torch.logspace(-9, 0, 40, dtype=torch.float64)
     overlaps = torch.cat([-near, near])

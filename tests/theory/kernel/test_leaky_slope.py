@@ -10,6 +10,7 @@ from orthoscope.theory import gain_of_slope, kernel_map, leaky_slope
 from orthoscope.theory.kernel.closed_forms import overlap_after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "overlap", "start"), [(20, 0.9, 0.0), (300, 0.5, 0.2)])
 def test_the_general_kernel_map_reaches_the_target_with_that_slope(depth: int, overlap: float, start: float) -> None:
     slope = leaky_slope(depth, overlap, start)
@@ -36,6 +37,7 @@ def test_the_slope_of_the_map_at_one_does_not_depend_on_the_leak(slope: float) -
     assert kernel_map(nn.LeakyReLU(slope)).slope_at_one == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slope", [1.01, 1.3])
 def test_the_gain_of_a_slope_gives_that_slope_by_plain_integration(slope: float) -> None:
     gain = gain_of_slope("tanh", slope)

@@ -163,6 +163,7 @@ PLAIN = [("none", "norm-activation")] + [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("norm", "order"), PLAIN)
 @pytest.mark.parametrize("activation", VARIANCES)
 def test_signals_and_gradients_are_as_predicted(activation: str, norm: str, order: str, draws: Tensor) -> None:
@@ -171,6 +172,7 @@ def test_signals_and_gradients_are_as_predicted(activation: str, norm: str, orde
     assert_predicted(found, measured_like(hyper, draws, seed=len(activation + norm + order)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hyper",
     [
@@ -215,6 +217,7 @@ def test_batch_norm_is_predicted(activation: str, residual: float | None, draws:
     assert float(seen.effective_rank[:, -1].mean()) == pytest.approx(rank, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("activation", "norm", "overlap", "bias", "gain"),
     [
@@ -248,6 +251,7 @@ def test_batches_that_overlap_are_predicted(
         assert float(seen.gap[:, index].mean()) == pytest.approx(gap, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "hyper", "head"),
     [

@@ -50,6 +50,7 @@ def test_centred_layers_reach_the_gram_fixed_point_at_once(activation: str, samp
         assert layer.norm.overlap == pytest.approx(-1 / (samples - 1))
 
 
+@pytest.mark.slow
 def test_uncentred_layers_lead_to_the_gram_fixed_point() -> None:
     fixed = gram_fixed_point("relu", 4, centred=False)
     found = propagate(network("relu", "batch-uncentred"), gaussian_inputs(4, 256, overlap=0.1), 15)
@@ -73,6 +74,7 @@ def test_floor_of_the_linear_gap_is_the_angles_share_of_the_exact_one(samples: i
     assert floor < exact
 
 
+@pytest.mark.slow
 def test_floor_is_the_one_of_a_sampled_chain(generator: torch.Generator) -> None:
     """The variance of a cosine deep in the linear chain, 200 networks at once."""
     samples, width, networks = 8, 256, 200
@@ -90,6 +92,7 @@ def test_floor_is_the_one_of_a_sampled_chain(generator: torch.Generator) -> None
     assert abs(float(squares.mean()) - 1.3 * expected) > error, "30% more would be seen"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("activation", "samples", "norm"),
     [

@@ -101,6 +101,7 @@ def test_smooth_activations_agree_with_gauss_and_hermite(variance: float, overla
         assert found.slope_product == pytest.approx(slope_product, rel=reference_error)
 
 
+@pytest.mark.slow
 def test_large_variances_are_integrated_where_activations_bend() -> None:
     """Tanh of a deviation of 100 is almost a sign; mpmath sees the corner too."""
     found = layer_moments(nonlinearity("tanh"), 1e4, 0.6)
@@ -253,6 +254,7 @@ def test_one_direction_stays_one() -> None:
     assert moments.slope_product == pytest.approx(moments.slope_square)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "gain"), [("tanh", 0.01), ("tanh", 10.0), ("tanh", 30.0), ("sin", 10.0), ("elu", 100.0)]
 )

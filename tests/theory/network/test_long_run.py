@@ -20,6 +20,7 @@ def limits(activation: str, depth: int, samples: int = 8, bias: float = 0.0, **r
     return {prediction.name: prediction for prediction in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_transient_is_not_passed_off_as_a_fixed_point(depth: int) -> None:
     """Tanh without centring ends orthogonal, however few layers there are."""

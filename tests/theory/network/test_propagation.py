@@ -132,6 +132,7 @@ def calls_for(samples: int, units: int, norm: str) -> int:
     return moments.call_count
 
 
+@pytest.mark.slow
 def test_the_cost_depends_neither_on_width_nor_on_batch() -> None:
     assert calls_for(4, 16, "none") == calls_for(100_000, 10**9, "none") == 10
     assert calls_for(4, 16, "layer") == calls_for(100_000, 10**9, "layer") == 20
@@ -255,6 +256,7 @@ def test_gaussian_inputs_are_what_gaussian_samples_are(generator: torch.Generato
     assert float(difference.var()) == pytest.approx(inputs.difference_variance, rel=error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "depth"), [(10, 200), (1, 10)])
 def test_a_variance_of_cosines_is_at_most_one(width: int, depth: int) -> None:
     hyper = Hyperparameters(nonlinearity("identity"), LinearLaw(width))

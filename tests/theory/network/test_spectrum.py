@@ -56,6 +56,7 @@ def eigenvalues_of_products(layers: int, seed: int = 0) -> Tensor:
     return torch.linalg.svdvals(product).square()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [5, 25, 100])
 def test_products_of_gaussian_matrices_follow_the_law(layers: int) -> None:
     r"""The spread of $\ell$ layers is $y = \ell n/d$, up to $O(1/n + n/d)$."""
@@ -134,6 +135,7 @@ def test_gap_is_the_second_moment_of_the_cosines(generator: torch.Generator) -> 
     assert gap_of_overlaps(10, 0.9, 0.5) == pytest.approx(math.sqrt(0.9)), "never above that of one direction"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spread", "error"), [(0.4, 0.01), (2.0, 0.02)])
 def test_spread_batches_have_the_rank_of_the_metrics(spread: float, error: float) -> None:
     """Products of Gaussian matrices applied to samples of equal overlaps, around which only the rest is spread."""

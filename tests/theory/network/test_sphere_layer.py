@@ -38,6 +38,7 @@ def test_without_overlap_linear_rates_and_noise_are_those_of_the_sphere(samples:
     assert (layer.rate, layer.noise, layer.difference_noise) == pytest.approx([samples / (samples + 2)] * 3, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("activation", "samples"), [("tanh", 4), ("hardtanh", 8)])
 def test_without_overlap_odd_activations_have_the_rate_and_noise_of_two_samples(activation: str, samples: int) -> None:
     phi = nonlinearity(activation)
@@ -63,6 +64,7 @@ def test_common_slope_is_the_derivative_of_the_overlap(overlap: float) -> None:
     assert layer.common_slope != pytest.approx(layer.rate, rel=0.1), "it is not the rate of differences"
 
 
+@pytest.mark.slow
 def test_gradients_at_the_fixed_point_grow_by_the_multiplier() -> None:
     phi = nonlinearity("relu")
     diagonal, off = fixed_point_entries(phi, 5, centred=False)
@@ -137,6 +139,7 @@ def sampled(case: Case, phi: Nonlinearity, generator: torch.Generator) -> tuple[
     return (cosines - cosines.mean()).square().mean(-1), others.square().mean(-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

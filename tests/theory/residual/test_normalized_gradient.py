@@ -74,6 +74,7 @@ def errors(units: int, depth: int, activation: str, generator: torch.Generator) 
     return {name: float((formula - truth).norm() / truth.norm()) for name, (formula, truth) in pairs.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 @pytest.mark.parametrize(("units", "depth"), [(3, 1), (4, 2), (8, 5), (32, 20)])
 def test_every_gradient_agrees_with_autograd(units: int, depth: int, activation: str) -> None:

@@ -44,6 +44,7 @@ def test_nothing_on_a_grid_is_better(depth: int, decay: float, norm: float) -> N
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "decay", "norm"), CASES)
 def test_minimising_both_numbers_from_many_starts_finds_it(depth: int, decay: float, norm: float) -> None:
     found = unconstrained_jacobians_optimum(depth, decay, input_norm=norm)
@@ -84,6 +85,7 @@ def test_singular_value_is_right_to_twelve_digits(depth: int, decay: float, norm
     assert at(found) == pytest.approx([float(value) for value in exact], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_it_is_the_best_stationary_point_at_any_depth_decay_and_scale() -> None:
     """Against the objective along the curve ‖w‖² = s(1+s), at 300 random settings, many with two minima."""
     generator = np.random.default_rng(0)
@@ -99,6 +101,7 @@ def test_it_is_the_best_stationary_point_at_any_depth_decay_and_scale() -> None:
     assert competing > 30
 
 
+@pytest.mark.slow
 def test_two_minima_compete_and_the_singular_value_jumps() -> None:
     log_decays = np.linspace(math.log(0.15), math.log(0.9), 101)
     found = [unconstrained_jacobians_optimum(20, math.exp(value), input_norm=0.03) for value in log_decays]

@@ -1,10 +1,8 @@
-r"""Questions to the graph of a forward pass: what a tensor was made from, and with which weights.
+r"""Residual branches $h_{i+1} = s(h_i) + F(h_i)$, found in the autograd graph of a forward pass.
 
-From additions to residual branches: $h_{i+1} = s(h_i) + F(h_i)$, found by what was made from what.
-
-A sum is residual if one operand was made from the other with weights on the way (the skip is the identity), or both
-were made from the input of the module that adds, by separate ways (the skip is a projection: the first block of a
-stage). No name of a class is asked for.
+A sum is residual if one operand was computed from the other with weights on the way (the skip is the identity), or both
+were computed from the input of the module that adds, by separate ways (the skip is a projection: the first block of a
+stage). Class names are not used.
 """
 
 from collections import Counter

@@ -1,9 +1,8 @@
-"""Convolutions whose backward pass can be differentiated at the price of a convolution.
+"""The additions of a forward pass: operands and result as places in the autograd graph, and the module around them.
 
-torch's own second derivative of a convolution always makes the gradient of the weight as well, one for every vector
-that a Jacobian is multiplied with: fifty times the work in the last stage of a ResNet.
-
-What a forward pass shows of its additions: operands and result as places in the graph, and the module around.
+Convolutions are replaced meanwhile (`cheap_twice`): torch's second derivative of a convolution always computes the
+gradient of the weight as well, once for every vector that a Jacobian is multiplied with, which is fifty times the work
+in the last stage of a ResNet.
 """
 
 from collections.abc import Callable, Mapping, Sequence
