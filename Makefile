@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo check test lint types benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-residual bench-watch calibrate results-page reference-pages docs viewer browser compiler clean
+.PHONY: demo check test lint types benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-busy bench-residual bench-watch calibrate results-page reference-pages docs viewer browser compiler clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -51,6 +51,10 @@ bench-gradients: .venv/test.stamp  ## Muon beside the peers, and trainings; writ
 
 bench-chains: .venv/test.stamp  ## random networks beside loops; writes docs/chains_benchmark.md, seven minutes
 	$(BIN)/python benchmarks/chains.py
+
+bench-busy: .venv/test.stamp  ## the same ratios beside a busy process; writes docs/busy_benchmark.md, five minutes
+	$(PIP) --editable '.[peers]'
+	$(BIN)/python benchmarks/busy.py
 
 bench-residual: .venv/test.stamp  ## Jacobians of residual blocks beside dense ones; writes docs/residual_benchmark.md
 	$(BIN)/python benchmarks/residual.py

@@ -20,6 +20,7 @@ PAGES = {
     "residual": {"blocks", "large", "twins"},
     "watch": {"idle", "looks", "every"},
     "diagnosis": {"networks", "growth"},
+    "busy": {"pairs"},
 }
 
 
