@@ -8,7 +8,7 @@ from torch import Tensor
 
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
 from orthoscope.manifolds import Stiefel
-from orthoscope.manifolds.retractions import RETRACTIONS
+from orthoscope.manifolds._retractions import RETRACTIONS
 
 MANIFOLDS = [Stiefel("euclidean"), Stiefel("canonical")]
 SHAPES = [(12, 4), (3, 7, 5), (2, 2, 5, 5), (6, 1), (1, 1)]

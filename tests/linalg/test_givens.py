@@ -12,7 +12,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 from orthoscope.linalg import haar
 from orthoscope.linalg.givens import givens_coordinates, givens_count, givens_frame, givens_pairs
-from orthoscope.linalg.givens.tiles import tile_order
+from orthoscope.linalg.givens._tiles import tile_order
 from orthoscope.linalg.polar import orthonormality_error
 from references import rotations
 

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from orthoscope.linalg._rational import halley_weights
 from orthoscope.linalg.orthogonalize import (
     METHODS,
     _compute_dtype,
@@ -13,7 +14,6 @@ from orthoscope.linalg.orthogonalize import (
     orthogonalized_values,
     polynomial_schedule,
 )
-from orthoscope.linalg.rational import halley_weights
 
 POLYNOMIAL = ["keller", "polar_express", "cans", "cubic"]
 ITERATED = ["rational", *POLYNOMIAL]

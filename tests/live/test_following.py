@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from orthoscope.live.app import Exploration
-from orthoscope.live.events import Follower
+from orthoscope.live._app import Exploration
+from orthoscope.live._events import Follower
 from report.handmade import document
 
 

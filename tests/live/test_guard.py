@@ -1,6 +1,6 @@
 import pytest
 
-from orthoscope.live.guard import Guard
+from orthoscope.live._guard import Guard
 
 TOKEN = "the-token"
 

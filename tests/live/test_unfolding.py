@@ -1,8 +1,8 @@
 import pytest
 
 from orthoscope.diagnosis import predict
-from orthoscope.live import work as unfolding
-from orthoscope.live.work import Unfoldings
+from orthoscope.live import _work as unfolding
+from orthoscope.live._work import Unfoldings
 
 TARGET = "mlp(depth={}, width=32, activation=tanh)"
 

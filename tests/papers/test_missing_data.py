@@ -9,7 +9,7 @@ import pytest
 
 from cli.process import orthoscope
 from orthoscope.data.catalog import CATALOG
-from orthoscope.sweep.engines import InlineEngine
+from orthoscope.sweep._engines import InlineEngine
 from orthoscope_papers.calibration import outcomes
 from orthoscope_papers.calibration.grid import grid
 from orthoscope_papers.catalog import Entry, Setting, catalog, chosen

@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from orthoscope.activations import toward_identity, value_and_slope_at_zero
-from orthoscope.prescriptions.blending import blending_strength, critical_gain
+from orthoscope.prescriptions._blending import blending_strength, critical_gain
 from orthoscope.theory import kernel_map
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ import orthoscope
 from orthoscope import report
 from orthoscope.diagnosis.calibration import trained
 from orthoscope.models import MLP, Transformer
-from orthoscope.prescriptions.tasks import constant_loss, fitting_task
+from orthoscope.prescriptions._tasks import constant_loss, fitting_task
 
 BATCH = torch.randn(16, 20, generator=torch.Generator().manual_seed(0))
 

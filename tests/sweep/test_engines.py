@@ -17,8 +17,8 @@ import pytest
 
 import distributed
 from orthoscope.sweep import clusters, read_runs, run
+from orthoscope.sweep._engines import LocalEngine, check_engine
 from orthoscope.sweep.clusters import DaskEngine, SubmititEngine
-from orthoscope.sweep.engines import LocalEngine, check_engine
 from sweep.drivers import TESTS, until
 from sweep.experiments import draws
 
@@ -305,6 +305,6 @@ def test_an_interrupt_cancels_queued_jobs(tmp_path: Path, queue: dict[str, Any])
 
 
 def test_workers_do_not_import_torch(tmp_path: Path) -> None:
-    code = "import sys, orthoscope.sweep.worker, orthoscope.sweep.engines; print('torch' in sys.modules)"
+    code = "import sys, orthoscope.sweep._worker, orthoscope.sweep._engines; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=TESTS, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -18,7 +18,7 @@ from orthoscope import metrics
 from orthoscope.layers import orthogonal
 from orthoscope.linalg import weight_matrix
 from orthoscope.optim import MatrixView, Muon, muon_parameter_groups
-from orthoscope.watcher.updates import UpdateRow
+from orthoscope.watcher._updates import UpdateRow
 
 watch = functools.partial(orthoscope.watch, updates=True, profile=False)
 

@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.chains.chain import Batches, Chain
-from orthoscope.chains.inputs import (
+from orthoscope.chains._inputs import (
     WholeNumbers,
     check_chain,
     check_record,
@@ -25,12 +24,13 @@ from orthoscope.chains.inputs import (
     checked_seeds,
     checked_starts,
 )
-from orthoscope.chains.weights import BLOCK, layer_groups, numbers_in_law, products_in_law, random_streams
+from orthoscope.chains._weights import BLOCK, layer_groups, numbers_in_law, products_in_law, random_streams
+from orthoscope.chains.chain import Batches, Chain
 
 Metric: TypeAlias = Callable[[Tensor], Tensor]
 
 # Bytes of the random numbers and batches of a group of networks, by device type; a network that needs more is a group
-# by itself. Small groups stay in the cache of a CPU; an accelerator needs many networks at a time.
+# by itself. An accelerator needs many networks at a time.
 GROUP_BYTES = {"cpu": 1 << 24, "accelerator": 1 << 28}
 
 

@@ -1,4 +1,4 @@
-"""The body of `orthoscope diagnose`: the gallery, all targets with all seeds, and the suggestion of a fix."""
+"""The body of `orthoscope diagnose`: the gallery, and all targets with all seeds."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,11 +1,6 @@
-"""The body of `orthoscope fix`: build, fix, confirm before and after, write what was asked for.
+"""The body of `orthoscope fix`: build, fix, confirm before and after, write weights, code, page and JSON."""
 
-Weights to a safetensors file, whole or not at all.
-"""
-
-import os
 import re
-import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +14,7 @@ from torch import nn
 
 from orthoscope import report
 from orthoscope.files import replace as write_whole
+from orthoscope.files import replacing
 from orthoscope.models import TargetError, resolve, resolve_batch
 from orthoscope.prescriptions.confirmation import confirm
 from orthoscope.prescriptions.prescription import snippet
@@ -51,10 +47,11 @@ def fix_target(
     trained: bool | None,
     reinitialize: bool,
     weights: Path | None,
+    details: bool,
     progress: Progress,
     note: Callable[[str], None],
 ) -> Fix:
-    """Fix what the text names; `steps` of training confirm it, if not None."""
+    """Fix what the text names; `steps` of training confirm it, if not None; `details` are what only a page shows."""
     model, example = _built(text, batch, samples, seed)
     trials = 0.5 if steps is not None else 1.0  # of all the time, about
 
@@ -62,6 +59,9 @@ def fix_target(
         progress(trials * share, what)
 
     found = _fixed(text, model, example, trained, reinitialize, max(64, samples), seed, first)
+    if details:
+        found.before.compute_details()  # the model is freed on return
+        found.after.compute_details()
     if steps is not None and found.steps:
         found = _told(_confirmed(found, model, example, steps, seed, progress, note))
     return replace(found, code=_code(found, text, batch, samples, seed, weights))
@@ -184,18 +184,8 @@ def _code(found: Fix, text: str, batch: str | None, samples: int, seed: int, wei
 
 
 def write_weights(path: Path, model: nn.Module) -> None:
-    """Parameters and buffers; tensors that are shared are written once. A file that was there stays until then."""
-    # Beside the target: a rename is atomic only within one file system.
-    temporary = path.with_name(f".orthoscope-{secrets.token_hex(8)}.tmp")
-    try:
-        temporary.touch()
-        permissions = (
-            temporary.stat().st_mode
-        )  # of any new file here; safetensors replaces it by one for its owner only
+    """Parameters and buffers, whole or not at all; tensors that are shared are written once."""
+    with replacing(path) as temporary:
+        permissions = temporary.stat().st_mode  # safetensors replaces the file by one for its owner only
         save_model(model, str(temporary))
         temporary.chmod(permissions)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

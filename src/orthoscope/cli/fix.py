@@ -73,7 +73,9 @@ def fix(
     from orthoscope.cli._fix_target import Places, conclude, fix_target
 
     places = Places(weights, snippet, json, html) if output is None else Places.within(output, html)
-    training = steps if confirm else None
+    training, details = steps if confirm else None, places.html is not None or places.json is not None
     with progress_bar() as (advance, note):
-        found = fix_target(target, batch, samples, seed, training, trained, reinitialize, places.weights, advance, note)
+        found = fix_target(
+            target, batch, samples, seed, training, trained, reinitialize, places.weights, details, advance, note
+        )
     return conclude(found, places)  # after the bar is gone

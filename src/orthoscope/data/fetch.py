@@ -19,10 +19,10 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import cast
 
+from orthoscope.data._registries import DownloadError, Progress, ToolMissingError, download
 from orthoscope.data.catalog import DataFile, Entry, entry_named
 from orthoscope.data.folders import Directory, candidate_folders, located, own_folder
 from orthoscope.data.loading import opened
-from orthoscope.data.registries import DownloadError, Progress, ToolMissingError, download
 
 _PIECE_BYTES = 1 << 20
 

@@ -20,7 +20,7 @@ from orthoscope.probe.modules import class_name, unwrapped
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
 
 ANYTHING = 1e9  # a tolerance that the first products meet
-# Between random and trained networks of papers/li2023: the number that decides, and whether it must be above it.
+# Between random and trained networks of orthoscope_papers/li2023: the limit, and whether a score must be above it.
 LIMITS = {"RA1": (0.3, True), "RA2": (0.9, False), "RA3": (0.1, False), "RA4": (0.3, True)}
 
 

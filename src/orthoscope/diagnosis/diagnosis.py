@@ -41,7 +41,7 @@ class Diagnosis(Viewed):
     alignment: Alignment | None = None  # of residual blocks, where the diagnosis went deep and there are some
     notes: tuple[str, ...] = ()  # beside those of the recording
     anatomy: Anatomy = field(default_factory=Anatomy)  # what the network is made of
-    weights: Weights | None = field(default=None, repr=False)  # weak references, for spectra that a page draws
+    weights: Weights | None = field(default=None, repr=False, compare=False)  # weak references, for their spectra
 
     @property
     def verdict(self) -> Verdict:
@@ -145,6 +145,17 @@ class Diagnosis(Viewed):
     def weight_spectra(self) -> Mapping[str, WeightSpectrum]:
         """Singular values of small weights, by layer, of those that have not changed until a view first asks."""
         return {} if self.weights is None else weight_spectra(self.weights)
+
+    @cached_property
+    def details_notes(self) -> tuple[str, ...]:
+        """What is missing of `weight_spectra`, in words."""
+        lost = 0 if self.weights is None else self.weights.lost()
+        why = "the model was changed or freed before a page asked for them; `compute_details` keeps them"
+        return (f"weight spectra of {lost} layers are missing: {why}",) if lost else ()
+
+    def compute_details(self) -> None:
+        """Compute now what only a page shows: the spectra of weights need the model, which may be freed or trained."""
+        _ = self.pictures, self.weight_spectra, self.details_notes
 
     def document(self) -> dict[str, Any]:
         """Everything as plain data, in the versioned schema."""

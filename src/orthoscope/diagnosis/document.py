@@ -34,6 +34,8 @@ def document(diagnosis: "Diagnosis", details: bool = True) -> dict[str, Any]:
         details: Whether to include what only a page draws: spectra, cosines and Gram matrices.
     """
     recording, gradients = diagnosis.recording, diagnosis.gradients
+    if details:
+        diagnosis.compute_details()
     pictures = diagnosis.pictures if details else [None] * len(recording.layers)
     spectra = diagnosis.weight_spectra if details else {}
     return {
@@ -62,7 +64,7 @@ def document(diagnosis: "Diagnosis", details: bool = True) -> dict[str, Any]:
         ],
         "unobserved": [{"name": name, "reason": why} for name, why in recording.unobserved.items()],
         **({} if diagnosis.alignment is None else {"residual": diagnosis.alignment.document()}),
-        "notes": [*recording.notes, *diagnosis.notes],
+        "notes": [*recording.notes, *diagnosis.notes, *(diagnosis.details_notes if details else ())],
         "seconds": diagnosis.seconds,
         "environment": environment(),
     }

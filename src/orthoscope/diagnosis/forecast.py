@@ -1,7 +1,4 @@
-"""The rules of the verdict, applied to what theory expects of a network of some depth.
-
-A network that is not built: what theory says of it at every depth, judged by the rules of the diagnosis.
-"""
+"""Predictions for a network that is not built: what theory expects at every depth, judged by the same rules."""
 
 import itertools
 import math

@@ -69,7 +69,7 @@ class NamedNetwork:
         except Exception as error:  # the user's network may raise anything
             raise self._failure(error) from error
         if details:
-            assert diagnosis.weight_spectra is not None  # computed now: afterwards the weights are gone
+            diagnosis.compute_details()  # the model is freed on return
         return diagnosis
 
     def align(self, seed: int = 0, **options: Any) -> Alignment:

@@ -33,7 +33,7 @@ class Viewed(ABC):
     __repr__ = __str__  # at a prompt, the table
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """A frame of "pandas" or "polars" with a row for every layer, depth, block or look; see `report.frames`."""
+        """A DataFrame of "pandas" or "polars", a row for every layer, depth, block or snapshot; see `report.frame`."""
         return report.frame(self.document(), library)
 
     def plot(self) -> Any:

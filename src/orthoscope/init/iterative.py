@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from orthoscope.init.forward_order import ONE_BATCH, in_forward_order
+from orthoscope.init._forward_order import ONE_BATCH, in_forward_order
 from orthoscope.init.weights import WeightLayer, blocks_shape, fill_, row_blocks
 from orthoscope.linalg import gram_factor, haar, polar_factor
 from orthoscope.linalg.spectra import svd

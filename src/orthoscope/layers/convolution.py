@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from orthoscope.layers.arguments import check_map, check_module, owned_tensor
+from orthoscope.layers._arguments import check_map, check_module, owned_tensor
+from orthoscope.layers._registration import register, translate_when_loading
 from orthoscope.layers.charts import chosen_map
 from orthoscope.layers.parametrization import Layout, OrthogonalParametrization, computing_dtype
-from orthoscope.layers.registration import register, translate_when_loading
 from orthoscope.linalg import haar
 from orthoscope.linalg.convolution import block_orthogonal_kernel, block_schedule, from_polyphase, polyphase
 from orthoscope.linalg.precision import full_precision

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from orthoscope.layers.arguments import check_module, owned_tensor
-from orthoscope.layers.registration import make_picklable, translate_when_loading
+from orthoscope.layers._arguments import check_module, owned_tensor
+from orthoscope.layers._registration import make_picklable, translate_when_loading
 
 Module = TypeVar("Module", bound=nn.Module)
 

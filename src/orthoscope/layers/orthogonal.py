@@ -6,10 +6,10 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from orthoscope.layers.arguments import check_beginning, check_module, map_for, matrix_weight, partial_size
+from orthoscope.layers._arguments import check_beginning, check_module, map_for, matrix_weight, partial_size
+from orthoscope.layers._registration import register, translate_when_loading
+from orthoscope.layers._starting_weight import starting_weight
 from orthoscope.layers.parametrization import Layout, OrthogonalParametrization, computing_dtype
-from orthoscope.layers.registration import register, translate_when_loading
-from orthoscope.layers.starting_weight import starting_weight
 
 Module = TypeVar("Module", bound=nn.Module)
 

@@ -21,7 +21,7 @@ from orthoscope.linalg import (
     polar_factor,
     weight_of_group_matrices,
 )
-from orthoscope.linalg.precision import full_precision
+from orthoscope.linalg.precision import full_precision, to_double
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -185,8 +185,7 @@ class OrthogonalParametrization(nn.Module):
             *batch, rows, columns = self.layout.frame_shape
             shape = (*batch, *self.chart.coordinates_shape(rows, columns, self.size))
             return torch.empty(shape, dtype=self.dtype, device="meta"), torch.empty_like(self.anchor, device="meta")
-        frame = self.layout.frame(weight.detach())
-        frame = frame.to(torch.promote_types(frame.dtype, torch.float64))
+        frame = to_double(self.layout.frame(weight.detach()))
         error = orthonormality_error(frame).max().item()
         if tolerance is None:
             tolerance = max(rounding_tolerance(dtype, frame.shape[-2]) for dtype in (weight.dtype, self.dtype))

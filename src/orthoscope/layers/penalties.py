@@ -3,8 +3,6 @@ r"""Penalties that pull a weight towards orthogonality, as differentiable functi
 Computed in the weight's own precision (float32, if it is stored in less, also under autocast), batched over leading
 dimensions. `metrics.weights` has the same quantities in float64, to report.
 `OrthogonalityPenalty` applies them to a model.
-
-The spectral norm of $S = WW^\top - I$ by power iteration, without forming $S$; what `penalties.srip` documents.
 """
 
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from orthoscope.metrics.deviation import gram_error, smaller_side
 
 Weight = Float[Tensor, "*batch out fan_in"]
 Scalar = Float[Tensor, "*batch"]
+Direction = Float[Tensor, "*batch size"]
 
 
 def soft_orthogonality(weight: Weight, squared: bool = False, remove_floor: bool = False) -> Scalar:
@@ -90,18 +89,14 @@ def _precisely(penalty: Callable[[Tensor], Tensor], weight: Tensor) -> Tensor:
         return penalty(weight.to(computing_dtype(weight.dtype)))
 
 
-Matrix = Float[Tensor, "*batch out fan_in"]
-Direction = Float[Tensor, "*batch size"]
-
-
-def deviation_along(matrix: Matrix, direction: Direction) -> tuple[Float[Tensor, "*batch"], Direction]:
+def deviation_along(matrix: Weight, direction: Direction) -> tuple[Float[Tensor, "*batch"], Direction]:
     r"""$\|Sv\|$ for a unit vector $v$ on the smaller side, and the unit vector along $Sv$, which takes no gradient."""
     norm, unit, _ = _DeviationAlong.apply(smaller_side(matrix), direction)
     return norm, unit
 
 
 @torch.no_grad()
-def spectral_direction(matrix: Matrix, steps: int, start: Direction | None = None) -> Direction:
+def spectral_direction(matrix: Weight, steps: int, start: Direction | None = None) -> Direction:
     r"""The unit vector after `steps` power steps $v \leftarrow Sv/\|Sv\|$ on the smaller side, from `start`.
 
     $S = WW^\top - I$ for a wide or square $W$. Where $Sv = 0$, an orthonormal weight, the result is 0.

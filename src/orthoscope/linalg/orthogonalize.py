@@ -7,9 +7,9 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from orthoscope.linalg._rational import rational_orthogonalization, rational_response
 from orthoscope.linalg.polar import check_matrices, polar_factor
 from orthoscope.linalg.precision import full_precision
-from orthoscope.linalg.rational import rational_orthogonalization, rational_response
 
 Coefficients = tuple[float, float, float]
 
@@ -94,10 +94,11 @@ _SCHEDULES: Mapping[str, tuple[Coefficients, ...]] = {
 _NEEDS_PRECISION = ("rational", "exact", "cans")
 _PRECISE = (torch.float32, torch.float64)
 
-# Small side from which on two Cholesky factorizations are faster than fifteen products, on a CPU.
+# Small side from which on the rational method is chosen on a CPU: two Cholesky factorizations do less work than
+# fifteen products, but small ones are bound by latency. A heuristic.
 _RATIONAL_SIDE = 256
 
-# On a CPU a stack goes through in parts of this size: a part stays in cache between products.
+# On a CPU a stack goes through in parts of about this many bytes, so that temporaries stay small.
 _PART_BYTES = 1 << 19
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from orthoscope.linalg._rational import halley_schedule, shifted_cholesky, times_inverse
 from orthoscope.linalg.precision import full_precision, has_plain_values, mapped_first, to_double
 from orthoscope.linalg.products import add_product_
-from orthoscope.linalg.rational import halley_schedule, shifted_cholesky, times_inverse
 from orthoscope.linalg.spectra import svd
 
 # From this size of the small side on, the Halley iteration in float64 is faster than a decomposition.

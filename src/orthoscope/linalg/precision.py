@@ -19,7 +19,7 @@ def full_precision(device_type: str) -> AbstractContextManager[object]:
 
 
 def to_double(tensor: Tensor) -> Tensor:
-    """Convert to float64 or complex128. All of `linalg` goes to double precision through this function."""
+    """Convert to float64 or complex128. The library goes to double precision through this function."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float64))
 
 

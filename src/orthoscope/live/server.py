@@ -11,8 +11,8 @@ from types import FrameType
 
 import uvicorn
 
-from orthoscope.live.app import Exploration
-from orthoscope.live.guard import Guard
+from orthoscope.live._app import Exploration
+from orthoscope.live._guard import Guard
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _GRACE = 2  # seconds that answers under way may take when the server stops

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from orthoscope.linalg.haar import haar
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
+from orthoscope.linalg.precision import to_double
 from orthoscope.linalg.products import add_product_, plus_adjoint
-from orthoscope.manifolds.retractions import RETRACTIONS, canonical_geodesic, euclidean_geodesic
+from orthoscope.manifolds._retractions import RETRACTIONS, canonical_geodesic, euclidean_geodesic
 
 # Tolerances in units of eps. The largest entry of |XᵀX - I| of a frame that was just retracted is 2 to 6 eps
 # at n = 32 to 2048; eight times that is still seen as a frame.
@@ -135,7 +136,7 @@ class Stiefel:
     def distance_to(self, matrix: Tensor) -> Tensor:
         r"""Frobenius distance to the nearest frame, $(\sum_i (\sigma_i - 1)^2)^{1/2}$; in double precision."""
         _check(matrix)
-        sigma = torch.linalg.svdvals(matrix.to(torch.promote_types(matrix.dtype, torch.float64)))
+        sigma = torch.linalg.svdvals(to_double(matrix))
         return torch.linalg.vector_norm(sigma - 1, dim=-1)
 
     def contains(self, matrix: Tensor, tolerance: float | None = None) -> Tensor:

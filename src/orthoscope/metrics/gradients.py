@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import scipy.special
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -19,11 +18,6 @@ class Slope(NamedTuple):
     standard_error: Tensor
     layers: int
 
-    def margin(self, sigmas: float = 3.0) -> Tensor:
-        """Half-width of the interval that covers as often as `sigmas` of a normal do, by Student's t."""
-        quantile = scipy.special.stdtrit(self.layers - 2, scipy.special.ndtr(sigmas))
-        return self.standard_error * float(quantile)
-
 
 def log_norm(gradient: Float[Tensor, "*batch rows columns"]) -> Scalar:
     r"""$\log\|g\|_F$ of a matrix, without overflow or underflow; minus infinity for zero, nan if any entry is."""
@@ -38,7 +32,7 @@ def explosion_rate(log_norms: LogNorms, gap: int = 10) -> Float[Tensor, "*batch 
 
     $$ R(\ell) = \frac{\log\|\nabla W_{\ell-g}\| - \log\|\nabla W_\ell\|}{g} $$
 
-    Positive when gradients grow toward the input (seed 004, C.155, with the sign corrected).
+    Positive when gradients grow toward the input (joudaki2024, equation C.155, with the sign corrected).
     """
     layers = log_norms.shape[-1]
     if not 1 <= gap < layers:
@@ -53,7 +47,7 @@ def depth_slope(log_norms: LogNorms) -> Slope:
     standard error is far too small. With $s^2$ the long-run variance of the increments (Bartlett's
     weights, about $L^{1/3}$ lags), a walk's least-squares slope has variance $\tfrac65 s^2/L$;
     the larger of that and the textbook error is given. It is itself an estimate from few layers: judge by
-    Student's quantiles with `layers - 2` degrees of freedom (`Slope.margin`), not by the normal ones.
+    Student's quantiles with `layers - 2` degrees of freedom, not by the normal ones.
     """
     values = -log_norms.double()
     layers = values.shape[-1]
@@ -82,7 +76,7 @@ def _long_run_variance(increments: Float[Tensor, "*batch steps"]) -> Scalar:
 
 
 def gradient_disparity(gradient: Float[Tensor, "*batch out fan_in"]) -> Scalar:
-    r"""$\kappa$: mean distance $\|g_i - g_j\|_2$ over pairs of rows, the gradients of two weight vectors (seed 000)."""
+    r"""$\kappa$: mean distance $\|g_i - g_j\|_2$ over pairs of rows, the gradients of two weight vectors (lu2024)."""
     rows = gradient.double()
     count = rows.shape[-2]
     # Exact differences: the quick way by products loses equal rows to rounding.

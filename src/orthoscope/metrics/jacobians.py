@@ -291,7 +291,7 @@ def residual_alignment(
         reversed_pairs=back,
         misalignment=_between_blocks(pairs),
         reversed_misalignment=_between_blocks(back),
-        rank_ratio=torch.stack([_ratio(one, jacobian, classes) for one, jacobian in measured]),
+        rank_ratio=torch.stack([_ratio(one, classes) for one, _ in measured]),
         top_energy=torch.stack([top_energy(one, jacobian.energy.cpu(), classes) for one, jacobian in measured]),
         law=depth_law(line.mT),
         leading=leading,
@@ -299,7 +299,7 @@ def residual_alignment(
     )
 
 
-def _ratio(values: Tensor, jacobian: Jacobian, classes: int) -> PerSample:
+def _ratio(values: Tensor, classes: int) -> PerSample:
     """Nothing is known beyond the last singular value that was computed, or that there is."""
     if values.shape[-1] <= classes:
         return torch.full_like(values[..., 0], torch.nan)

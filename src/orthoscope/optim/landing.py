@@ -5,11 +5,11 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from orthoscope.optim.batching import Stack, frame_product, stacks
+from orthoscope.optim._batching import Stack, frame_product, stacks
+from orthoscope.optim._mixed import MixedOptimizer
+from orthoscope.optim._validation import Group
 from orthoscope.optim.manifold_groups import check_landing
-from orthoscope.optim.mixed import MixedOptimizer
 from orthoscope.optim.riemannian_sgd import euclidean_sgd_step, momentum_buffers, sgd_defaults
-from orthoscope.optim.validation import Group
 
 
 @final

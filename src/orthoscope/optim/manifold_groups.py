@@ -9,9 +9,10 @@ from torch.nn.modules.conv import _ConvNd
 
 from orthoscope.layers.selection import Include, selected_layers
 from orthoscope.linalg import orthonormality_error, polar_factor
+from orthoscope.linalg.precision import to_double
 from orthoscope.manifolds import Stiefel
-from orthoscope.optim.batching import as_matrix, matrix_stack
-from orthoscope.optim.validation import Group, parameter_names
+from orthoscope.optim._batching import as_matrix, matrix_stack
+from orthoscope.optim._validation import Group, parameter_names
 
 
 def stiefel_parameter_groups(
@@ -127,7 +128,7 @@ def check_orthonormal(group: Group, parameter: Tensor) -> None:
 def check_landing(group: Group, parameter: Tensor) -> None:
     r"""Raise if $\|W^\top W - I\|_2 > \tfrac12$, from where `Landing` is not guaranteed to converge."""
     matrix = _matrices(parameter, group["batched"])
-    precise = matrix.to(torch.promote_types(matrix.dtype, torch.float64))
+    precise = to_double(matrix)
     finite = bool(precise.isfinite().all())
     error = float((torch.linalg.svdvals(precise).square() - 1).abs().max()) if finite else math.nan
     if not error <= 1 / 2:

@@ -8,10 +8,10 @@ from torch.optim.adam import adam
 
 from orthoscope.linalg import nearest_frame
 from orthoscope.manifolds import Stiefel
-from orthoscope.optim.batching import Stack, frame_product, gradients, stacks
+from orthoscope.optim._batching import Stack, frame_product, gradients, stacks
+from orthoscope.optim._mixed import MixedOptimizer
+from orthoscope.optim._validation import Group
 from orthoscope.optim.manifold_groups import check_orthonormal
-from orthoscope.optim.mixed import MixedOptimizer
-from orthoscope.optim.validation import Group
 
 # Tangent part of the squared gradient below which its norm is computed from the tangent vector itself.
 _CANCELLATION = 0.01

@@ -7,11 +7,11 @@ from torch import Tensor
 from torch.optim.sgd import sgd
 
 from orthoscope.linalg import nearest_frame
-from orthoscope.optim.batching import Stack, frame_product, gradients, stacks
+from orthoscope.optim._batching import Stack, frame_product, gradients, stacks
+from orthoscope.optim._mixed import MixedOptimizer
+from orthoscope.optim._short_step import short_step_
+from orthoscope.optim._validation import Group
 from orthoscope.optim.manifold_groups import check_orthonormal
-from orthoscope.optim.mixed import MixedOptimizer
-from orthoscope.optim.short_step import short_step_
-from orthoscope.optim.validation import Group
 
 # Short steps between two retractions. A short step adds about one rounding error to XᵀX - I and removes none; the
 # retraction removes all of it. The first step is a retraction, since a weight may start with such an error.

@@ -16,7 +16,7 @@ from orthoscope.diagnosis.calibration import trained
 from orthoscope.diagnosis.document import environment, finite
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Verdict
-from orthoscope.prescriptions.tasks import constant_loss, fitting_task, shallow_network
+from orthoscope.prescriptions._tasks import constant_loss, fitting_task, shallow_network
 from orthoscope.probe.modules import unwrapped
 from orthoscope.training import History, Loss, minibatches, train
 

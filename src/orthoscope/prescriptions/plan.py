@@ -9,8 +9,8 @@ from torch import nn
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.diagnosis.inspection import doubt_that_drawn
 from orthoscope.findings import Verdict
+from orthoscope.prescriptions._remedies import REMEDIES, advice_for
 from orthoscope.prescriptions.prescription import Prescription
-from orthoscope.prescriptions.remedies import REMEDIES, advice_for
 from orthoscope.probe.modules import unwrapped
 
 
@@ -63,7 +63,7 @@ class Plan(Sequence[Prescription]):
         return fixed.steps
 
     def doubt(self, model: nn.Module) -> str:
-        """Why the weights of `model` may be trained (`diagnosis.as_drawn`); empty if not, or if new ones may be."""
+        """Why the weights of `model` may be trained (`doubt_that_drawn`); empty if not, or if new ones are allowed."""
         return "" if self.allowed else doubt_that_drawn(unwrapped(model))
 
 

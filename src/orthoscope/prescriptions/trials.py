@@ -1,7 +1,4 @@
-"""The result of a fix: a network, what it was, what was done to it, and the code that does it again.
-
-Prescriptions tried on copies, measured again, and the best of them kept.
-"""
+"""`fix`: prescriptions are tried on copies and measured again; the best are kept, with the code for them."""
 
 import copy
 from collections.abc import Callable

@@ -7,6 +7,7 @@ import base64
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -17,6 +18,7 @@ from orthoscope.metrics.gram import cosines
 from orthoscope.probe.hooks import version
 from orthoscope.probe.layers import measurable_stacks
 from orthoscope.probe.modules import observable_modules, owned_parameters
+from orthoscope.probe.restore import address
 from orthoscope.probe.samples import evenly_spaced
 
 _DIGITS = 4  # significant ones of a number that is drawn: more than a screen shows
@@ -114,26 +116,44 @@ class WeightSpectrum:
 
 
 class Weights:
-    """Weak references to the weight layers of a model, and the versions of their parameters when it was diagnosed."""
+    """Weak references to the weight layers of a model, and what tells that their parameters have changed since."""
 
     def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
         wanted = set(names)
         self._layers = {
-            name: (weakref.ref(module), _versions(module))
+            name: (weakref.ref(module), [(weakref.ref(parameter), _state(parameter)) for parameter in _owned(module)])
             for name, module in observable_modules(model)
             if name in wanted
         }
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies, also those in other processes, refer to no model: weak references cannot be copied."""
+        return {"_layers": {}}
+
     def unchanged(self) -> Iterator[tuple[str, nn.Module]]:
-        """Yield the layers that are still alive and whose parameters have not been written to since."""
-        for name, (reference, versions) in self._layers.items():
+        """Yield the layers that are alive and whose parameters are unchanged; writes through `.data` are not seen."""
+        for name, (reference, parameters) in self._layers.items():
             module = reference()
-            if module is not None and _versions(module) == versions:
+            if module is None:
+                continue
+            owned = _owned(module)
+            pairs = zip(parameters, owned, strict=False)
+            same = all(known() is now and state == _state(now) for (known, state), now in pairs)
+            if same and len(owned) == len(parameters):
                 yield name, module
 
+    def lost(self) -> int:
+        """Number of layers that are freed or changed."""
+        return len(self._layers) - sum(1 for _ in self.unchanged())
 
-def _versions(module: nn.Module) -> tuple[int, ...]:
-    return tuple(version(parameter) for parameter in owned_parameters(module))
+
+def _owned(module: nn.Module) -> list[nn.Parameter]:
+    return list(owned_parameters(module))
+
+
+def _state(parameter: nn.Parameter) -> tuple[int, int | None]:
+    """What changes if the parameter is written to in place or is given other memory."""
+    return version(parameter), address(parameter)
 
 
 def weight_spectra(weights: Weights) -> Mapping[str, WeightSpectrum]:

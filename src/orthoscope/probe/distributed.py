@@ -30,6 +30,7 @@ from orthoscope.probe.samples import (
     floating_tensors,
     norm,
     possible_axes,
+    sample_factor,
     spacing,
     unit_direction,
 )
@@ -174,7 +175,7 @@ class Processes:
         """
         missing = -rows.shape[1] % self.size  # zeros add nothing to a product of rows
         columns = self._columns(torch.nn.functional.pad(rows.to(self.device), (0, missing)), counts)
-        return gram_factor(torch.cat(list(self.gather(gram_factor(columns))), dim=-1))
+        return gram_factor(torch.cat(list(self.gather(sample_factor(columns))), dim=-1))
 
     def _columns(self, rows: Float[Tensor, "mine units"], counts: Sequence[int]) -> Float[Tensor, "all share"]:
         """Exchange all columns of some rows for some columns of all rows, by one all-to-all in every group."""
@@ -349,7 +350,7 @@ class SplitBatch:
 
     def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
         tokens = evenly_spaced(sequences.shape[1], TOKENS)
-        factors = gram_factor(sequences[self.local_indices(SEQUENCES)][:, tokens])
+        factors = sample_factor(sequences[self.local_indices(SEQUENCES)][:, tokens])
         return self.processes.gather_rows(factors, self.local_counts(SEQUENCES))
 
     def differ(self, tensor: Tensor | None) -> bool:

@@ -32,7 +32,7 @@ class Recording:
     samples: int
     gradient_source: str  # what was differentiated, in words; empty if nothing could be
     notes: tuple[str, ...]
-    factors: tuple[Tensor, ...] = field(default=(), repr=False)  # F with FFᵀ = HHᵀ, one a layer, if asked for
+    factors: tuple[Tensor, ...] = field(default=(), repr=False, compare=False)  # FFᵀ = HHᵀ, one a layer, if asked for
 
 
 def record(

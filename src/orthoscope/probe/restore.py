@@ -50,7 +50,7 @@ class _WriteGuard(TorchDispatchMode):
         self.copies: list[tuple[Tensor, Tensor]] = []
         self._owners: dict[int | None, list[Tensor]] = {}
         for parameter in parameters:
-            self._owners.setdefault(_address(parameter), []).append(_local(parameter.detach()))
+            self._owners.setdefault(address(parameter), []).append(_local(parameter.detach()))
 
     def __torch_dispatch__(
         self,
@@ -70,7 +70,7 @@ class _WriteGuard(TorchDispatchMode):
 
     def _save(self, tensor: Any) -> None:
         if isinstance(tensor, Tensor):
-            for parameter in self._owners.pop(_address(tensor), ()):
+            for parameter in self._owners.pop(address(tensor), ()):
                 self.copies.append((parameter, parameter.clone()))
 
 
@@ -83,8 +83,8 @@ class _Tensors:
 
     def __init__(self, parameters: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
         small = sum(parameter.nbytes for parameter in parameters) <= _SMALL_MODEL
-        copied = [parameter for parameter in parameters if small or _address(parameter) is None]
-        guarded = [] if small else [parameter for parameter in parameters if _address(parameter) is not None]
+        copied = [parameter for parameter in parameters if small or address(parameter) is None]
+        guarded = [] if small else [parameter for parameter in parameters if address(parameter) is not None]
         self.guard: contextlib.AbstractContextManager[Any] = (
             _WriteGuard(guarded) if guarded else contextlib.nullcontext()
         )
@@ -120,7 +120,7 @@ def _local(tensor: Tensor) -> Tensor:
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
-def _address(tensor: Tensor) -> int | None:
+def address(tensor: Tensor) -> int | None:
     """Where a tensor's memory begins, None for sparse tensors and subclasses without memory of their own."""
     try:
         return _local(tensor).untyped_storage().data_ptr()

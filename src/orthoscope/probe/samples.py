@@ -35,13 +35,19 @@ CHANNELS_FIRST = (
 SEQUENCES, TOKENS = 4, 64
 
 # Relative error of singular values accepted in exchange for float32 products: four digits are right, three are shown.
-_TOLERANCE = 1e-4
+# Where a model computes in float64, ten.
+_TOLERANCE, _DOUBLE_TOLERANCE = 1e-4, 1e-10
 
 # Numbers of an output from which on its random direction has entries of equal size.
 _LARGE_OUTPUT = 1 << 20
 
 # Numbers that are summed in float32 at once.
 _ROW = 1024
+
+
+def sample_factor(rows: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*batch samples samples"]:
+    """`linalg.gram_factor`, as accurate as the numbers of a diagnosis have to be."""
+    return gram_factor(rows, tolerance=_TOLERANCE if rows.element_size() <= 4 else _DOUBLE_TOLERANCE)
 
 
 def evenly_spaced(count: int, most: int) -> slice:
@@ -195,11 +201,11 @@ class WholeBatch:
         return None
 
     def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
-        return gram_factor(reading.matrix[evenly_spaced(self.total, most)], tolerance=_TOLERANCE)
+        return sample_factor(reading.matrix[evenly_spaced(self.total, most)])
 
     def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
         samples, tokens = evenly_spaced(self.total, SEQUENCES), evenly_spaced(sequences.shape[1], TOKENS)
-        return gram_factor(sequences[samples][:, tokens], tolerance=_TOLERANCE)
+        return sample_factor(sequences[samples][:, tokens])
 
     def differ(self, tensor: Tensor | None) -> bool:
         counts_samples = tensor is not None and tensor.ndim > 0 and tensor.shape[0] == self.total

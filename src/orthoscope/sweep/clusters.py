@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from orthoscope.sweep.worker import Work, interrupts_held
+from orthoscope.sweep._worker import Work, interrupts_held
 
 LOOPBACK = "127.0.0.1"
 # Seconds between looks at the queue; submitit asks Slurm for all jobs together, at its own rate.

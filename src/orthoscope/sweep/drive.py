@@ -21,9 +21,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from orthoscope.sweep._dispatch import Dispatcher
+from orthoscope.sweep._engines import Engine, InlineEngine, check_engine, open_engine
+from orthoscope.sweep._worker import Job
 from orthoscope.sweep.claims import CLAIMS, forget, note, read_ledger
-from orthoscope.sweep.dispatch import Dispatcher
-from orthoscope.sweep.engines import Engine, InlineEngine, check_engine, open_engine
 from orthoscope.sweep.store import (
     RUNS,
     Problem,
@@ -36,7 +37,6 @@ from orthoscope.sweep.store import (
     run_key,
     run_path,
 )
-from orthoscope.sweep.worker import Job
 
 Show = Callable[[int, int, int], None]
 

@@ -1,7 +1,4 @@
-"""A network looked at while a training loop runs, which does not notice: its layers, and what optimizers do to them.
-
-`orthoscope.watch`: what can be asked of a watch.
-"""
+"""`watch` and `Watch`: snapshots of a model and of its optimizers' updates every few steps of a training loop."""
 
 import os
 import warnings
@@ -27,9 +24,9 @@ from orthoscope.probe.batches import Call, first_samples
 from orthoscope.probe.modules import unwrapped
 from orthoscope.probe.record import Loss
 from orthoscope.report.watch import history_text, watch_table
+from orthoscope.watcher._snapshot import WatchRecord, checkup, own_loss, profile_scalars, update_scalars
+from orthoscope.watcher._updates import UpdateRow, WatchedUpdates, plain_row
 from orthoscope.watcher.sinks import LogSinks
-from orthoscope.watcher.snapshot import WatchRecord, checkup, own_loss, profile_scalars, update_scalars
-from orthoscope.watcher.updates import UpdateRow, WatchedUpdates, plain_row
 
 SCHEMA = "orthoscope.watch/2"
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from orthoscope.diagnosis.diagnosis import Diagnosis
-from orthoscope.watcher.updates import UpdateRow, plain_row
+from orthoscope.watcher._updates import UpdateRow, plain_row
 
 Scalars = dict[str, float]
 Tracker = Callable[[Scalars, int], None]

@@ -12,8 +12,8 @@ from torch import Tensor
 from orthoscope.activations import ACTIVATIONS, Nonlinearity, nonlinearity
 from orthoscope.linalg import haar
 from orthoscope.theory.kernel.kernel_map import kernel_map
+from orthoscope.theory.network._layer_moments import LayerMoments, layer_moments
 from orthoscope.theory.network.hyperparameters import NoTheory
-from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 
 Curve = Callable[[np.ndarray], np.ndarray]
 CASES = [(1.0, 0.0), (0.3, 0.6), (0.5, -0.4), (1.0, 0.95)]

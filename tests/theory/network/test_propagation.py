@@ -21,7 +21,7 @@ from orthoscope.theory.network import (
     layers,
     propagate,
 )
-from orthoscope.theory.network.layer_moments import layer_moments
+from orthoscope.theory.network._layer_moments import layer_moments
 
 ROUNDING = 1e-10
 

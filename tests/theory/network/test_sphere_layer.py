@@ -11,8 +11,8 @@ from orthoscope.activations import Nonlinearity, nonlinearity
 from orthoscope.theory.gram.dynamics import fixed_point_entries, gram_trajectory, pair_law
 from orthoscope.theory.gram.gradient_growth import uncentred_multiplier
 from orthoscope.theory.network import Hyperparameters, LinearLaw, gaussian_inputs, propagate
-from orthoscope.theory.network.finite_width_noise import LARGEST, sphere_difference_noise
-from orthoscope.theory.network.sphere_layer import SphereLayer, centred_layer, linear_layer, uncentred_layer
+from orthoscope.theory.network._finite_width_noise import LARGEST, sphere_difference_noise
+from orthoscope.theory.network._sphere_layer import SphereLayer, centred_layer, linear_layer, uncentred_layer
 
 
 def uncentred(activation: str, samples: int, overlap: float) -> SphereLayer:

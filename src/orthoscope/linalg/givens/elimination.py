@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from orthoscope.linalg.givens._tiles import tile_levels, tile_order
 from orthoscope.linalg.givens.frame import (
     angle_slots,
     angles_at,
@@ -14,7 +15,6 @@ from orthoscope.linalg.givens.frame import (
     triangles_of,
     undo_,
 )
-from orthoscope.linalg.givens.tiles import tile_levels, tile_order
 from orthoscope.linalg.polar import orthonormality_error
 from orthoscope.linalg.precision import to_double
 

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg.givens.tiles import (
+from orthoscope.linalg.givens._tiles import (
     Level,
     Order,
     remembered_order,

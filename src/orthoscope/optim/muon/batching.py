@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg import orthogonalize
-from orthoscope.optim.batching import equal_shapes, stack_length
+from orthoscope.optim._batching import equal_shapes, stack_length
 from orthoscope.optim.muon.views import MatrixView
 
 
@@ -50,8 +50,7 @@ def orthogonalized_stack(
     matrices = own[0] if len(own) == 1 else torch.cat(own)
     # One parameter may hold more matrices than a stack, as experts do.
     parts = matrices.split(stack_length(matrices.nbytes // len(matrices), matrices.device.type))
-    # `squeeze`: products of one matrix have faster kernels than those of a batch of one.
-    results = (orthogonalize(part.squeeze(0), method, steps, dtype=dtype) for part in parts)
+    results = (orthogonalize(part, method, steps, dtype=dtype) for part in parts)
     if len(parts) == 1:
         done = next(results).reshape(matrices.shape)
     else:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from orthoscope.optim.batching import stack_length
+from orthoscope.optim._batching import stack_length
 from orthoscope.optim.muon.distributed.replicated import AGREEMENT_BYTES
 from orthoscope.optim.muon.distributed.splits import (
     GatherBuffer,

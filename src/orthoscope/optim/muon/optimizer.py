@@ -8,17 +8,17 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 from torch.optim.optimizer import _get_scalar_dtype
 
-from orthoscope.optim.batching import equal_shapes
-from orthoscope.optim.muon.batching import orthogonalized_stack
-from orthoscope.optim.muon.options import (
+from orthoscope.optim._batching import equal_shapes
+from orthoscope.optim._validation import Group, check_keys, check_rates
+from orthoscope.optim.muon._options import (
     check_muon_options,
     check_process_group,
     default_rate,
     loadable_groups,
     separated,
 )
+from orthoscope.optim.muon.batching import orthogonalized_stack
 from orthoscope.optim.muon.views import MatrixView, update_scale
-from orthoscope.optim.validation import Group, check_keys, check_rates
 
 
 @final

@@ -1,6 +1,6 @@
-r"""Singular triplets of an operator: all of them from its matrix where that is small, else the largest by products.
+r"""Jacobians of the residual branches of any model, and their singular triplets.
 
-Jacobians of the residual branches of any model, without ever forming a large one.
+Small Jacobians are formed and factorized; of large ones the largest triplets are computed by products.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from orthoscope.linalg.spectra import svd
 from orthoscope.linalg.top_triplets import block_width, top_triplets
 from orthoscope.probe.batches import as_call
+from orthoscope.probe.jacobians._operator import JacobianOperator
 from orthoscope.probe.jacobians.branches import Branch, module_branches, residual_branches
-from orthoscope.probe.jacobians.operator import JacobianOperator
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
 from orthoscope.probe.jacobians.sightings import Sightings
 from orthoscope.probe.modules import observable_modules, unwrapped

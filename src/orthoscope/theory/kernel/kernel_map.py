@@ -15,7 +15,8 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from orthoscope.activations import Choice, Nonlinearity, nonlinearity
-from orthoscope.theory.kernel.angle_series import AngleTable, angle_table
+from orthoscope.theory.kernel._angle_series import AngleTable, angle_table
+from orthoscope.theory.kernel._overlap_loss import REACH, GaussianPair, jump_slope
 from orthoscope.theory.kernel.convergence import (
     ROUNDING,
     Landmarks,
@@ -25,7 +26,6 @@ from orthoscope.theory.kernel.convergence import (
     slow_distance,
 )
 from orthoscope.theory.kernel.hermite import coefficients_on
-from orthoscope.theory.kernel.overlap_loss import REACH, GaussianPair, jump_slope
 from orthoscope.theory.quadrature import gaussian_rule
 from orthoscope.theory.sources import source
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from orthoscope.activations import Nonlinearity
-from orthoscope.theory.network.batch_normalized import batch_normalized
-from orthoscope.theory.network.finite_width_noise import difference_noise
+from orthoscope.theory.network._batch_normalized import batch_normalized
+from orthoscope.theory.network._finite_width_noise import difference_noise
+from orthoscope.theory.network._layer_moments import LayerMoments, layer_moments
 from orthoscope.theory.network.hyperparameters import Hyperparameters
-from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
 from orthoscope.theory.network.signals import Branch, Response, Signal, linear, skipped
 
 # Closer than this to one direction, the difference of two samples is rounding: they are one.

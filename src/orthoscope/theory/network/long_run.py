@@ -10,9 +10,9 @@ from orthoscope.theory.gram.finite_width import gram_response
 from orthoscope.theory.gram.gradient_growth import gradient_growth
 from orthoscope.theory.kernel.convergence import contraction_rate
 from orthoscope.theory.kernel.kernel_map import kernel_map
-from orthoscope.theory.network.finite_width_noise import difference_noise, sphere_difference_noise
+from orthoscope.theory.network._finite_width_noise import difference_noise, sphere_difference_noise
+from orthoscope.theory.network._layer_moments import layer_moments
 from orthoscope.theory.network.hyperparameters import Hyperparameters
-from orthoscope.theory.network.layer_moments import layer_moments
 from orthoscope.theory.network.propagation import Propagation, propagate
 from orthoscope.theory.network.spectrum import spread_law
 from orthoscope.theory.sources import Source, source_of

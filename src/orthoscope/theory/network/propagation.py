@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from orthoscope.theory.network.batch_normalized import require_stable
+from orthoscope.theory.network._batch_normalized import require_stable
 from orthoscope.theory.network.hyperparameters import Hyperparameters, Inputs, LinearLaw, LostSignal
 from orthoscope.theory.network.layers import Layer, layer, log
 from orthoscope.theory.network.signals import Signal, linear

@@ -8,11 +8,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from orthoscope.optim._validation import Group
 from orthoscope.optim.muon.batching import orthogonalized_updates
 from orthoscope.optim.muon.distributed.replicated import Compute, check_agreement, replicated_exchange
 from orthoscope.optim.muon.optimizer import Tensors, momentum_updates, move_, muon_step_
 from orthoscope.optim.muon.views import MatrixView
-from orthoscope.optim.validation import Group
 
 Groups = list[tuple[Group, Tensors]]
 

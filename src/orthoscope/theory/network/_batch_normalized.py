@@ -13,11 +13,9 @@ from orthoscope.theory.gram.dynamics import LARGEST_UNCENTRED, eigenvalue_ratio,
 from orthoscope.theory.gram.finite_width import gram_response
 from orthoscope.theory.gram.gradient_growth import gradient_growth
 from orthoscope.theory.gram.sphere import PairLaw, stretched
-from orthoscope.theory.network.finite_width_noise import difference_noise
-from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory, require_signal
-from orthoscope.theory.network.layer_moments import LayerMoments, layer_moments
-from orthoscope.theory.network.signals import Branch, Response, Signal
-from orthoscope.theory.network.sphere_layer import (
+from orthoscope.theory.network._finite_width_noise import difference_noise
+from orthoscope.theory.network._layer_moments import LayerMoments, layer_moments
+from orthoscope.theory.network._sphere_layer import (
     FEWEST,
     Map,
     SphereLayer,
@@ -25,6 +23,8 @@ from orthoscope.theory.network.sphere_layer import (
     linear_layer,
     uncentred_layer,
 )
+from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory, require_signal
+from orthoscope.theory.network.signals import Branch, Response, Signal
 
 _DIGITS = 4  # overlaps are rounded to these before rates and noise are computed, so that tables can be shared
 

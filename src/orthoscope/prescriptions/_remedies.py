@@ -14,7 +14,7 @@ from orthoscope.activations import blend_activations_, toward_identity
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.findings import Symptom
 from orthoscope.init import initialize_, iterative_, lsuv_
-from orthoscope.prescriptions.blending import blending_strength, critical_gain, kernel_of, rounded
+from orthoscope.prescriptions._blending import blending_strength, critical_gain, kernel_of, rounded
 from orthoscope.prescriptions.edits import insert_norms_, scale_branches_
 from orthoscope.prescriptions.prescription import Change, Prescription, foreseen
 

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.activations import Nonlinearity
-from orthoscope.theory.kernel.angle_series import AngleSeries, angle_series
+from orthoscope.theory.kernel._angle_series import AngleSeries, angle_series
+from orthoscope.theory.kernel._pair_quadrature import pair_moments
 from orthoscope.theory.kernel.hermite import coefficients_on
-from orthoscope.theory.kernel.pair_quadrature import pair_moments
 from orthoscope.theory.quadrature import BULK, GaussianRule, gaussian_rule, legendre_nodes, standard_density
 
 # Up to |ρ| = cos(0.42) = 0.913 the Hermite series with 360 terms is exact to 0.913^360 = 6e-15, and cheap.

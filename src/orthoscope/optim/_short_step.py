@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from orthoscope.optim.batching import frame_product
+from orthoscope.optim._batching import frame_product
 
 # Rows per column from which products of k x k matrices are cheap beside those with the n x k frame.
 _TALL = 3

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
+from orthoscope.layers._starting_weight import STARTS
 from orthoscope.layers.charts import CHARTS, chosen_map
 from orthoscope.layers.parametrization import Layout
-from orthoscope.layers.starting_weight import STARTS
 from orthoscope.linalg.givens import givens_count
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)

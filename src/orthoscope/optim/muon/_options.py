@@ -8,8 +8,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from orthoscope.linalg import METHODS, orthogonalize
+from orthoscope.optim._validation import Group, check_rates, check_shapes, parameter_names, saved_states
 from orthoscope.optim.muon.views import MatrixView, check_scale
-from orthoscope.optim.validation import Group, check_rates, check_shapes, parameter_names, saved_states
 
 # Options of the constructor that become `lr` and `weight_decay` of a group of AdamW.
 _FOR_ADAMW = {"adamw_lr": "lr", "adamw_weight_decay": "weight_decay"}

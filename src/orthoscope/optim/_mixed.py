@@ -8,8 +8,8 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from orthoscope.optim._validation import Group, check_keys, check_rates, check_shapes
 from orthoscope.optim.manifold_groups import check_group
-from orthoscope.optim.validation import Group, check_keys, check_rates, check_shapes
 
 
 class MixedOptimizer(torch.optim.Optimizer, ABC):

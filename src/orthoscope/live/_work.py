@@ -21,7 +21,7 @@ from orthoscope.diagnosis.forecast import Prospect, mlp_arguments
 from orthoscope.diagnosis.inspection import mlp_hyperparameters
 from orthoscope.diagnosis.targets import NamedNetwork
 from orthoscope.findings import State
-from orthoscope.live.events import Hub
+from orthoscope.live._events import Hub
 from orthoscope.theory import (
     Hyperparameters,
     Inputs,

@@ -19,7 +19,7 @@ from orthoscope.probe import Layer, record
 from orthoscope.probe.batches import Call
 from orthoscope.probe.modules import class_name, unwrapped
 from orthoscope.probe.record import Loss
-from orthoscope.watcher.updates import UpdateRow
+from orthoscope.watcher._updates import UpdateRow
 
 PREFIX = "orthoscope/"
 _TRAINED = "the weights are in training: theory speaks of random ones"

@@ -8,10 +8,10 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from orthoscope.sweep._engines import Engine
+from orthoscope.sweep._worker import Answer, Job, Status, execute
 from orthoscope.sweep.claims import note, times_begun
-from orthoscope.sweep.engines import Engine
 from orthoscope.sweep.store import is_stored, run_path
-from orthoscope.sweep.worker import Answer, Job, Status, execute
 
 # Seconds until a run that another sweep is executing is submitted again.
 PAUSE = 0.5

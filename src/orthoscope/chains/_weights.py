@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from orthoscope.chains._rotations import Reflections, folded_shape, haar_reflections, rotated
 from orthoscope.chains.chain import Batches, Chain, Draw
-from orthoscope.chains.rotations import Reflections, folded_shape, haar_reflections, rotated
 from orthoscope.linalg import gram_factor
 
 Weights = Float[Tensor, "seeds out fan_in"]

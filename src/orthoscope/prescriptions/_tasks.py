@@ -1,6 +1,6 @@
-"""What a network is trained on when its owner gives no data: embedded digits or text, made to fit its batch.
+"""Tasks of a confirmation without data of the user's own, digits or text made to fit the batch, and their baselines.
 
-What a training is compared with: the best constant answer, and a shallow network on the same data.
+A training is compared with the best constant answer and with a shallow network on the same data.
 """
 
 import math

@@ -9,8 +9,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from orthoscope.sweep._worker import Work, interrupts_held, prepare, restored
 from orthoscope.sweep.clusters import DaskEngine, RayEngine, SubmititEngine
-from orthoscope.sweep.worker import Work, interrupts_held, prepare, restored
 
 NAMES = ("local", "dask", "ray", "slurm", "inline")
 WITH_SCHEDULER = ("dask", "ray")

@@ -1,7 +1,4 @@
-"""What one step of an optimizer did to one matrix, in numbers.
-
-What a recorded step of an optimizer does to the matrices of a model: the weights before and after it, compared.
-"""
+"""What one step of an optimizer does to the matrices of a model: the weights before and after it, compared."""
 
 import weakref
 from collections.abc import Iterable

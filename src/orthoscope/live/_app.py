@@ -13,9 +13,9 @@ from starlette.routing import Route
 from orthoscope.activations import ACTIVATIONS
 from orthoscope.diagnosis.targets import NamedNetwork
 from orthoscope.init import SCHEMES
-from orthoscope.live.events import Follower, Hub, event, summary
-from orthoscope.live.guard import LARGEST_BODY
-from orthoscope.live.work import Curves, Diagnoses
+from orthoscope.live._events import Follower, Hub, event, summary
+from orthoscope.live._guard import LARGEST_BODY
+from orthoscope.live._work import Curves, Diagnoses
 from orthoscope.models.blocks import VECTOR_NORMS
 from orthoscope.report.viewer import viewer_page
 
