@@ -50,8 +50,8 @@ QUICK = Config(
     text_batch=8,
     length=16,
     evaluations=2,
-    rates=(1e-2, 3e-2, 1e-1, 3e-1),
-    sgd_rates=(3e-2, 1e-1, 3e-1, 1.0),
+    rates=(1e-2, 3e-2, 1e-1, 3e-1, 1.0),
+    sgd_rates=(1e-2, 3e-2, 1e-1, 3e-1, 1.0),
 )
 
 
