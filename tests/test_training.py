@@ -20,6 +20,7 @@ def network(depth: int = 2) -> MLP:
     return MLP(depth=depth, width=64, in_features=64, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.slow
 def test_digits_are_learnt_and_accuracy_on_unseen_ones_follows() -> None:
     model = network()
     history = train(model, digits(), torch.optim.SGD(model.parameters(), 0.1, momentum=0.9), steps=200)

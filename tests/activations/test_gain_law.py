@@ -42,6 +42,7 @@ def test_networks_that_disagree_widen_the_interval() -> None:
     assert law.power_error == pytest.approx(float(powers.std()) / math.sqrt(3))
 
 
+@pytest.mark.slow
 def test_the_sum_of_rates_is_bounded_by_the_exponent_and_not_by_less() -> None:
     law = GainLaw(0.0, 0.1, 2.5, 0.0, 4)
     for exponent, grows in ((law.exponent(), False), (0.5 * law.exponent(), True)):

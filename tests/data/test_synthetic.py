@@ -31,6 +31,7 @@ def test_the_mean_cosine_of_gaussians_is_the_overlap(overlap):
     assert z_score(cosines, overlap + 0.03) > 4, "the test must be able to reject a cosine off by 0.03"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 @pytest.mark.parametrize("units", [100, 1600])
 def test_the_realized_cosine_fluctuates_as_one_over_root_units(overlap, units):

@@ -34,6 +34,7 @@ def aligned() -> nn.Module:
     return nn.Sequential(*(Linear(value * direction @ direction.mT) for value in values))
 
 
+@pytest.mark.slow
 def test_a_network_built_to_be_aligned_is(aligned: nn.Module) -> None:
     found = orthoscope.align(aligned, torch.randn(4, 16), samples=4, classes=1)
     assert found.verdict == "ALIGNED"
@@ -74,6 +75,7 @@ def test_one_block_leaves_what_needs_several_unknown() -> None:
     VALIDATOR.validate(found.document())
 
 
+@pytest.mark.slow
 def test_tokens_have_no_whole_jacobian_and_their_blocks_do() -> None:
     model = Transformer(depth=2, width=16, heads=2, vocabulary=20, length=6)
     tokens = torch.randint(0, 20, (4, 6))
@@ -101,6 +103,7 @@ def test_a_diagnosis_goes_deep_only_when_asked(generator: torch.Generator) -> No
     VALIDATOR.validate(plain.document())
 
 
+@pytest.mark.slow
 def test_a_deep_diagnosis_reads_a_batch_with_targets_as_a_diagnosis_does(generator: torch.Generator) -> None:
     model = ResNet(kind=1, blocks=3, width=16, in_channels=1, image_size=4, generator=generator)
     batch = torch.randn(16, 1, 4, 4, generator=generator), torch.arange(16) % 10

@@ -38,6 +38,7 @@ def test_orthogonal_tanh_with_gain_is_healthy() -> None:
     assert abs(diagnosis.slope) < 0.05
 
 
+@pytest.mark.slow
 def test_a_sigmoid_network_collapses_and_its_gradient_vanishes() -> None:
     diagnosis = diagnose(mlp(depth=20, activation="sigmoid", init="xavier"), batch())
     assert diagnosis.verdict is Verdict.SICK
@@ -179,6 +180,7 @@ def test_the_json_follows_its_schema_and_is_strict(inputs: Tensor) -> None:
     assert document["schema"] == "orthoscope.diagnosis/2"
 
 
+@pytest.mark.slow
 def test_save_writes_html_and_json(tmp_path: Path) -> None:
     diagnosis = diagnose(mlp(depth=4), batch(20), name="<b>mine</b>")
     diagnosis.save(tmp_path / "report.html")
@@ -189,12 +191,14 @@ def test_save_writes_html_and_json(tmp_path: Path) -> None:
         diagnosis.save(tmp_path / "report.pdf")
 
 
+@pytest.mark.slow
 def test_printing_a_diagnosis_shows_the_verdict_first() -> None:
     diagnosis = diagnose(mlp(depth=4), batch(20))
     assert str(diagnosis).lstrip().startswith("VERDICT")
     assert diagnosis._repr_html_().startswith("<iframe")
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers() -> None:
     first, second = (json.loads(diagnose(mlp(depth=4), batch(20), seed=3).to_json()) for _ in range(2))
     first.pop("seconds"), second.pop("seconds")

@@ -66,6 +66,7 @@ def test_every_fully_connected_network_is_measured_as_predicted(options: dict[st
     assert diagnoses[0].expected_slope == pytest.approx(mean(d.slope for d in diagnoses), abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_prediction_for_another_network_would_not_pass() -> None:
     relu, tanh = diagnose(mlp(), batch()), diagnose(mlp(activation="tanh", init="xavier"), batch())
     row = relu.layers[-2]
@@ -74,6 +75,7 @@ def test_a_prediction_for_another_network_would_not_pass() -> None:
     assert abs(expected.overlap - row.overlap) > 0.3
 
 
+@pytest.mark.slow
 def test_predictions_do_not_look_at_what_is_inside() -> None:
     """The weights of one seed and of another: the same batch, the same prediction."""
     first, second = (diagnose(mlp(generator=torch.Generator().manual_seed(seed)), batch()) for seed in (1, 2))

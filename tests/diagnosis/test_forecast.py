@@ -68,12 +68,14 @@ def test_a_network_that_trains_at_every_depth_says_so() -> None:
     assert forecast.summary == "trains at every depth asked for, up to 40"
 
 
+@pytest.mark.slow
 def test_a_network_that_never_trains_says_so() -> None:
     forecast = predict("mlp(activation=sigmoid, init=xavier, depth=10..20)")
     assert forecast.deepest is None
     assert forecast.summary.startswith("does not train: at depth 10 ")
 
 
+@pytest.mark.slow
 def test_a_network_whose_signals_overflow_is_sick_from_there_on() -> None:
     forecast = predict("mlp(activation=cube, init=gaussian, weight_gain=2.0, depth=1..12)")
     sick = forecast.first(Verdict.SICK)
@@ -99,6 +101,7 @@ def test_a_signal_lost_in_the_head_alone_is_told() -> None:
     assert forecast.depths[-1].verdict is Verdict.SICK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "samples", "check"),
     [
@@ -114,6 +117,7 @@ def test_what_theory_has_no_number_for_does_not_read_as_health(target: str, samp
     assert check in [row["check"] for row in forecast.document()["not_checked"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [2, 3])
 def test_batch_norm_of_two_or_three_samples_explodes(samples: int) -> None:
     forecast = predict("mlp(norm=batch, depth=1..10)", samples=samples)

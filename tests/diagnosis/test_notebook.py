@@ -107,6 +107,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(VIEWED))
 def test_pandas_and_polars_get_the_same_rows(kind: str) -> None:
     one = VIEWED[kind]()
@@ -161,6 +162,7 @@ def test_every_figure_can_be_drawn(viewed: diagnoses.viewed.Viewed) -> None:
     assert all(axes.lines for axes in figure.axes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "ask"),
     [("pandas", lambda one: one.to_frame()), ("polars", lambda one: one.to_frame("polars"))],

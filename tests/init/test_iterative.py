@@ -184,6 +184,7 @@ def test_refusals_name_the_layer_and_change_nothing(
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+@pytest.mark.slow
 def test_as_many_samples_as_units_from_the_front_leave_a_relu_nothing_to_remove() -> None:
     batch = torch.randn(100, 16, generator=seeded(0))
     one, other, larger = (MLP(depth=8, width=16, generator=seeded(1)) for _ in range(3))

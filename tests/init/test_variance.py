@@ -10,6 +10,7 @@ from orthoscope.init.variance import mean_singular_value
 SHAPES = [(60, 40), (40, 60), (50, 50)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("gain", [1.0, 0.5])

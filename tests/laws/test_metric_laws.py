@@ -181,6 +181,7 @@ def test_orthogonality_of_weights_is_zero_for_orthogonal_ones_and_its_floor_othe
     assert float(metrics.double_sided_orthogonality(perturbed, remove_floor=True)) > 0
 
 
+@pytest.mark.slow
 @given(shape=WEIGHTS)
 def test_coherence_ignores_lengths_and_is_at_least_welchs_bound(shape: tuple[int, int, int]) -> None:
     vectors, units, seed = shape

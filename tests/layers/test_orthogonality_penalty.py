@@ -162,6 +162,7 @@ def test_descending_the_penalty_makes_every_weight_orthogonal(kind: str) -> None
     assert penalty().item() < (1e-2 if kind in ("so", "dso") else 0.1) * before
 
 
+@pytest.mark.slow
 def test_srip_goes_on_from_the_direction_it_found() -> None:
     layer = nn.Linear(60, 30, dtype=torch.float64)
     exact = float((torch.linalg.svdvals(layer.weight.detach()).square() - 1).abs().max())

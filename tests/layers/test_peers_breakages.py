@@ -93,6 +93,7 @@ def test_a_convolution_is_orthogonal_as_a_matrix_not_kernel_by_kernel() -> None:
     assert error(ours.weight) > 0.1
 
 
+@pytest.mark.slow
 @every_map
 def test_a_long_thin_weight_needs_no_square_buffer(map: str) -> None:
     rows, columns = (30_000, 50) if map != "givens" else (3_000, 20)

@@ -54,6 +54,7 @@ def definition(name: str, weight: Tensor) -> float:
     }[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-11), (torch.float32, 2e-6)])
 @pytest.mark.parametrize("shape", SHAPES)
 @everyone
@@ -196,6 +197,7 @@ def published_srip(weight: Tensor, start: Tensor) -> Tensor:
     return torch.dot(left, deviation @ right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.float64, 1e-9)])
 def test_srip_is_the_published_one_where_that_has_converged(dtype: torch.dtype, tolerance: float) -> None:
     weight = (sample(40, 120) / 5).to(dtype).requires_grad_()

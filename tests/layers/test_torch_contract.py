@@ -123,6 +123,7 @@ def test_a_number_is_plus_or_minus_one_and_training_goes_round_it(map: str, sign
     assert layer.weight.item() == -sign
 
 
+@pytest.mark.slow
 @every_map
 @every_shape
 def test_the_gradient_is_that_of_the_map(map: str, shape: tuple[int, int]) -> None:
@@ -161,6 +162,7 @@ def test_second_derivatives_are_right_through_the_layer(map: str) -> None:
     assert torch.autograd.gradgradcheck(output, coordinates)
 
 
+@pytest.mark.slow
 @every_map
 def test_torch_func_transforms_the_layer(map: str) -> None:
     layer = linear(map, (4, 4), torch.float64)

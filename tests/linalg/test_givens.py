@@ -149,6 +149,7 @@ def test_gradient_is_that_of_the_plain_product(
     torch.testing.assert_close(fast, slow, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [70, 150])
 def test_large_batches_have_the_frames_and_gradients_of_small_ones(rows: int, generator: torch.Generator) -> None:
     """One block of rows, and several."""

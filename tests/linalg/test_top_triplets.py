@@ -59,6 +59,7 @@ def test_triplets_reconstruct_what_they_say(generator: torch.Generator) -> None:
     assert torch.allclose(residual, errors, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_restarts_keep_going_where_one_basis_is_not_enough(generator: torch.Generator) -> None:
     """Singular values 1 - i/2000: no polynomial of ten blocks tells the first from the second."""
     size = 700

@@ -44,6 +44,7 @@ def test_a_bad_request_is_one_sentence(explorer, body):
     assert json.loads(answer)["error"]
 
 
+@pytest.mark.slow
 def test_curves_are_those_of_a_prediction(explorer):
     status, _, body = explorer.ask("/api/theory?target=mlp(depth=6,activation=tanh,width=32)&samples=8&overlap=0.25")
     assert status == 200

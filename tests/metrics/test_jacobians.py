@@ -115,6 +115,7 @@ def test_dead_blocks_are_no_points_of_the_line() -> None:
     assert both.slope[1].isnan()
 
 
+@pytest.mark.slow
 def test_an_aligned_network_of_rank_one_with_one_over_i_has_all_four_perfect() -> None:
     """Theorem 3.1 of li2023, in the corrected form: points on a line, equally far apart."""
     depth, size = 8, 20
@@ -137,6 +138,7 @@ def test_an_aligned_network_of_rank_one_with_one_over_i_has_all_four_perfect() -
     assert torch.allclose(found.left_right[3, 5, 0], values[3].unsqueeze(0))
 
 
+@pytest.mark.slow
 def test_unrelated_jacobians_are_not_aligned_and_rotated_ones_only_forward() -> None:
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(1, 60, dtype=torch.float64, generator=generator)
@@ -167,6 +169,7 @@ def test_misalignment_of_pairs_is_its_definition(count: int) -> None:
     assert torch.allclose(found.pairs.diagonal(), torch.zeros(1, 3, dtype=torch.float64), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_stages_of_different_sizes_are_compared_within_themselves(generator: torch.Generator) -> None:
     model = ResNet(kind=3, blocks=(3, 3), width=3, in_channels=1, image_size=6, generator=generator)
     blocks = residual_jacobians(model, torch.randn(2, 1, 6, 6, generator=generator), dtype=torch.float64)
@@ -181,6 +184,7 @@ def test_stages_of_different_sizes_are_compared_within_themselves(generator: tor
     assert found.law.slope.isfinite().all()
 
 
+@pytest.mark.slow
 def test_a_dead_block_is_named_and_takes_no_other_with_it(generator: torch.Generator) -> None:
     model = ResNet(kind=1, blocks=5, width=16, in_channels=1, image_size=4, generator=generator)
     nn.init.zeros_(model.layers[2].branch.weight2.weight)

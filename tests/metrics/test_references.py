@@ -151,6 +151,7 @@ def test_singular_values_are_those_of_mpmath() -> None:
         assert ours == pytest.approx(slow_twins.singular_values(sample(shape)), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [16, 24])
 def test_a_wide_batch_with_a_harmless_diagonal_is_not_taken_for_well_conditioned(size: int) -> None:
     """Kahan's kind of triangle: ones on the diagonal, exponentially ill-conditioned; wide, to tempt the shortcut."""

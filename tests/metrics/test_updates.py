@@ -119,6 +119,7 @@ def test_the_angles_would_notice_a_rotation_of_the_output_space() -> None:
     assert turned != pytest.approx(float(value("angle_change", weight, update)), rel=1e-2)
 
 
+@pytest.mark.slow
 @given(shape=shapes)
 def test_rotations_and_lengths_are_conformal_and_translations_are_not(shape: tuple[int, int, int]) -> None:
     weight, _ = sample(*shape)

@@ -145,6 +145,7 @@ def test_convolutions_keep_the_size_of_the_map() -> None:
         ConvNet(depth=1, channels=4, kernel=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [20, 80])
 def test_alexnet_like_is_table_three(depth: int) -> None:
     with torch.device("meta"):
@@ -175,6 +176,7 @@ def test_alexnet_like_runs_forward_and_back_on_real_numbers() -> None:
         alexnet_like(depth=3)
 
 
+@pytest.mark.slow
 def test_resnet34_has_sixteen_blocks_and_thirty_four_layers_in_each_kind() -> None:
     for kind, weights in ((1, nn.Linear), (2, nn.Conv2d), (3, nn.Conv2d)):
         with torch.device("meta"):

@@ -217,6 +217,7 @@ def test_a_view_that_does_not_divide_the_outputs_is_refused_with_the_name_of_the
         muon_parameter_groups(model, views={"c_attn*": MatrixView(parts=7)})
 
 
+@pytest.mark.slow
 def test_a_model_trains() -> None:
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(32, 6, generator=generator)

@@ -166,6 +166,7 @@ class Noting(nn.Module):
         return out
 
 
+@pytest.mark.slow
 def test_every_learning_rate_sees_the_same_batches_in_the_same_order() -> None:
     Noting.seen = []
     inputs = torch.arange(100.0).reshape(-1, 1) / 100

@@ -167,11 +167,13 @@ def test_trained_weights_are_left_alone_until_new_ones_are_allowed() -> None:
     assert orthoscope.fix(model, BATCH, trained=True, reinitialize=True).outcome is Outcome.FIXED
 
 
+@pytest.mark.slow
 def test_too_small_a_batch_is_refused() -> None:
     with pytest.raises(ValueError, match=r"batch of 4 is too small .* give at least 8"):
         orthoscope.fix(sick(), BATCH[:4])
 
 
+@pytest.mark.slow
 def test_a_batch_without_variety_is_refused() -> None:
     with pytest.raises(ValueError, match="give another batch"):
         orthoscope.fix(sick(), BATCH[:1].repeat(16, 1))

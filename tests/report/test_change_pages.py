@@ -13,6 +13,7 @@ from report.markup import HOSTILE, Page, assert_inert
 LEFT, RIGHT, TOP, BOTTOM = 44, 328, 40, 186  # of a chart, in its own pixels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [comparison, fix])
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_string_of_a_change_becomes_markup(make, text):

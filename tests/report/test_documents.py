@@ -23,6 +23,7 @@ from report.handmade import (
 VALIDATOR = jsonschema.Draft202012Validator(report.schema())
 
 
+@pytest.mark.slow
 def test_the_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(report.schema())
 

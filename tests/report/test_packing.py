@@ -1,5 +1,6 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def test_nothing_is_lost(value):
     assert unpacked(packed(value)) == value
 
 
+@pytest.mark.slow
 def test_keys_of_a_thousand_layers_are_written_once():
     text = json.dumps(packed(document([layer(str(n)) for n in range(1000)])))
     assert text.count('"effective_rank"') == 2  # of the input, and of all layers

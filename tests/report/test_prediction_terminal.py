@@ -59,6 +59,7 @@ def test_the_facts_say_that_nothing_was_measured() -> None:
     assert "predicted, not measured, in 0.1 s" in words
 
 
+@pytest.mark.slow
 @ANY
 @pytest.mark.parametrize("width", [50, 72, 80, 120])
 def test_no_line_is_wider_than_the_terminal_and_nothing_reads_as_code(made: dict[str, Any], width: int) -> None:

@@ -30,6 +30,7 @@ def test_a_real_diagnosis_follows_the_schema_and_has_every_view(tmp_path: Path, 
     assert "no prediction" in report.text(real)
 
 
+@pytest.mark.slow
 def test_a_real_network_that_theory_covers_shows_what_it_says(tmp_path: Path, generator: torch.Generator) -> None:
     model = MLP(in_features=8, width=32, depth=6, generator=generator)
     real = diagnose(model, torch.randn(12, 8, generator=generator)).document()

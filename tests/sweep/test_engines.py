@@ -154,6 +154,7 @@ def test_a_script_without_a_main_guard_gets_an_error_that_says_so(tmp_path: Path
     assert "a script that calls a sweep needs `if __name__ == '__main__':`" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_function_of_an_interactive_session_is_refused(tmp_path: Path) -> None:
     code = "from orthoscope.sweep import run\ndef f(c): ...\nrun(f, [], 'store')"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
@@ -304,6 +305,7 @@ def test_an_interrupt_cancels_queued_jobs(tmp_path: Path, queue: dict[str, Any])
     assert queue["jobs"][0].cancelled
 
 
+@pytest.mark.slow
 def test_workers_do_not_import_torch(tmp_path: Path) -> None:
     code = "import sys, orthoscope.sweep._worker, orthoscope.sweep._engines; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=TESTS, capture_output=True, text=True, check=True)

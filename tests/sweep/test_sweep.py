@@ -29,6 +29,7 @@ def bits(value: Any) -> Any:
     return {name: bits(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
+@pytest.mark.slow
 def test_finished_runs_are_not_executed_again(tmp_path: Path) -> None:
     configs = grid(tmp_path / "marks", 6)
     first = run(square, configs[:4], tmp_path / "store", "inline")
@@ -64,6 +65,7 @@ def test_one_and_one_point_zero_and_true_are_three_configurations(tmp_path: Path
     assert list(map(type, sweep.results)) == [int, float, bool]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_results_are_restored_bit_by_bit(tmp_path: Path, workers: int) -> None:
     sweep = run(draws, SEEDS, tmp_path, workers=workers)

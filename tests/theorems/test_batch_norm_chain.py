@@ -148,6 +148,7 @@ def test_rate_of_the_theorem_is_the_true_one_for_nearly_orthogonal_samples(sampl
     assert bounds[0] == pytest.approx(math.sqrt((samples - 1) / samples))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "width"), [(2, 1024), (3, 2048)])
 def test_gap_of_finite_width_obeys_the_theorem(samples: int, width: int, generator: torch.Generator) -> None:
     """100 chains that all have A1 with the least energy seen; the sharp bound is 4 to 9 times the truth."""
@@ -183,6 +184,7 @@ def test_chain_without_assumption_is_near_orthogonal_or_collapsed_on_average(gen
     assert bound / 20 < float(mean) < bound, "true, and within a factor of 20"
 
 
+@pytest.mark.slow
 def test_distance_from_the_gaussian_settles_at_the_predicted_floor(generator: torch.Generator) -> None:
     """Root mean square over 600 chains and 20 layers: standard error below 1 %."""
     samples, width, chains = 4, 128, 600

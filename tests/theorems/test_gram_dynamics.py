@@ -61,6 +61,7 @@ def test_finite_width_error_is_the_one_of_linear_response(activation: str, batch
     assert float(ratio.mean()) - noise_of_one_layer > 4 * error, "errors of earlier layers must be seen"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "identity"])
 def test_error_falls_as_width_to_the_minus_one_half(activation: str) -> None:
     widths, batch = [50, 100, 200, 400], 10

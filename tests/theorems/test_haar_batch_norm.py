@@ -102,6 +102,7 @@ def test_the_approximation_in_c_48_is_harmless(width: int, generator: torch.Gene
     assert (haar_gap_bound(spectra) > printed + 1e-6).any(), "the printed argument alone does not prove it"
 
 
+@pytest.mark.slow
 def test_the_gap_of_a_chain_stays_below_theorem_6_1(generator: torch.Generator) -> None:
     width, depth, chains = 3, 12, 16
     start = random_inputs(width, 1000, generator)

@@ -114,6 +114,7 @@ def test_the_printed_rates_are_violated_by_many_random_cases() -> None:
     assert (contraction <= corrected * (1 + 1e-9)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["tanh", "selu", "sin", "sigmoid", "softplus", "relu", "exp", "leaky_relu", "abs", "gelu", "silu", "mish"]
 )

@@ -108,6 +108,7 @@ def test_differences_keep_their_digits_near_overlap_one(exponent: int) -> None:
         assert abs(usual / exact - 1) > 100 * 1e-15 / math.sqrt(gap)
 
 
+@pytest.mark.slow
 def test_smooth_differences_follow_their_series() -> None:
     r"""The half square is $t\,\mathbb{E}\phi'^2 - \tfrac12 t^2\,\mathbb{E}\phi''^2 + \dots$ at $\rho = 1 - t$."""
 

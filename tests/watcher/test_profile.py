@@ -83,6 +83,7 @@ def test_training_is_the_same_to_the_last_bit(updates: bool, tmp_path: Path) -> 
     assert not watched._forward_pre_hooks
 
 
+@pytest.mark.slow
 def test_a_look_is_the_diagnosis_of_the_network_at_that_step_on_the_batch_of_that_step() -> None:
     model, twin = network(), network()
     with watch(model, every=4) as w:
@@ -115,6 +116,7 @@ def test_at_most_the_first_samples_are_looked_at() -> None:
     assert w.latest.recording.samples == 8
 
 
+@pytest.mark.slow
 def test_every_record_is_a_whole_line_that_the_schema_knows(tmp_path: Path) -> None:
     model, seen = network(), []
     log = tmp_path / "run.jsonl"
@@ -270,6 +272,7 @@ def test_a_logger_or_a_log_that_fails_does_not_end_the_training(
     assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0, 2, 2], "half a line was taken away"
 
 
+@pytest.mark.slow
 def test_closures_accumulation_and_resumed_counts_are_looked_at_once_a_step() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.01)

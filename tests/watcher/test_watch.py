@@ -76,6 +76,7 @@ OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [False, True], ids=["any optimizer", "this optimizer"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_is_the_same_to_the_last_bit(name: str, named: bool) -> None:
@@ -430,6 +431,7 @@ def test_mistakes_are_refused_in_one_sentence() -> None:
         watch(model, model.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # torch's own, when it first compiles
 def test_compiled_steps_are_watched_too() -> None:
     model = nn.Linear(5, 4)

@@ -148,6 +148,7 @@ def test_one_token_sees_only_itself() -> None:
     assert alone.input.shape == (1, 6)
 
 
+@pytest.mark.slow
 def test_every_sample_has_its_own_jacobian(generator: torch.Generator) -> None:
     model = ResNet(kind=1, blocks=2, width=9, in_channels=1, image_size=4, generator=generator)
     images = torch.randn(3, 1, 4, 4, generator=generator)
@@ -265,6 +266,7 @@ def test_the_whole_network_is_the_product_of_its_layers(generator: torch.Generat
     assert torch.allclose(layers["layers.0"], branch + torch.eye(6, dtype=torch.float64))
 
 
+@pytest.mark.slow
 def test_statistics_of_a_batch_replace_running_ones(generator: torch.Generator) -> None:
     model = ResNet(kind=1, blocks=2, width=6, in_channels=1, image_size=3, generator=generator)
     batch = torch.randn(50, 1, 3, 3, generator=generator)

@@ -65,6 +65,7 @@ def sampled_layer(activation: str, batch: int, overlap: float, centred: bool, ge
     return nonlinearity(activation)(hidden / hidden.square().mean(-1, keepdim=True).sqrt())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("activation", ["relu", "tanh", "hardtanh", "exp"])
 @pytest.mark.parametrize("batch", [2, 3, 6])
@@ -104,6 +105,7 @@ def test_without_centring_depth_leads_to_the_fixed_point(activation: str) -> Non
     assert torch.allclose(stays, fixed_point, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_relu_without_centring_keeps_overlaps_below_one() -> None:
     """Without normalisation over the batch ReLU drives all overlaps to 1; here they stay near one half."""
     for batch in (2, 3, 8):

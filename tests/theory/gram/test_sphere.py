@@ -24,6 +24,7 @@ def test_centred_coordinates_have_the_moments_of_a_sphere(batch: int, kinks: tup
     assert law.average(law.second**4) == pytest.approx(3 * (batch - 1) / (batch + 1), abs=10 * EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [2, 3, 4, 5, 8, 12])
 @pytest.mark.parametrize("kinks", [(), (0.0,), HARD])
 def test_uncentred_coordinates_and_their_mean_have_the_moments_of_a_sphere(

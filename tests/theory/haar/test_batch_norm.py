@@ -30,6 +30,7 @@ def test_two_eigenvalues_have_a_closed_form(generator: torch.Generator) -> None:
     assert float((expected_haar_gap(spectra) - closed_form).abs().max()) < 1e-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spectrum", [[2.5, 0.4, 0.1], [3.9, 0.05, 0.04, 0.01], [1.1, 0.9, 1.0, 1.0, 1.2, 0.8]])
 def test_expected_gap_agrees_with_mpmath(spectrum: list[float]) -> None:
     d = len(spectrum)

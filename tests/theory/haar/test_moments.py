@@ -102,6 +102,7 @@ def test_sampled_matrices_have_these_moments(generator: torch.Generator) -> None
     assert rejected == len(cases), "the sample must tell these from moments of independent normal entries"
 
 
+@pytest.mark.slow
 def test_a_high_degree_is_consistent_with_the_one_below() -> None:
     rows, columns = [0] * 6 + [1] * 4, [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]
     total = sum(haar_moment([*rows, 0, 0], [*columns, j, j], 4) for j in range(4))

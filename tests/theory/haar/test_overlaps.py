@@ -19,6 +19,7 @@ def test_the_printed_starts_of_the_tables_come_out() -> None:
     assert round(random_parameter_independence(128), 4) == 0.0707  # printed 0.070
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [3, 10, 128])
 def test_gaussian_weights_have_it_and_not_the_asymptotic_value(dimension: int) -> None:
     generator = torch.Generator().manual_seed(dimension)

@@ -140,6 +140,7 @@ def test_clamps_near_the_ends_agree_with_conditional_expectations(low: float, hi
     assert found == pytest.approx(float(expected), abs=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gain", [0.1, 3.0, 10.0])
 def test_a_gain_is_followed_from_almost_linear_to_almost_a_jump(gain: float) -> None:
     """The value of two routes that share only the activation: the interpolated map and its Hermite series."""
@@ -159,6 +160,7 @@ def test_coefficients_are_of_the_activation_divided_by_its_scale() -> None:
     torch.testing.assert_close(kappa(OVERLAPS), expected, rtol=0, atol=ROUNDING)
 
 
+@pytest.mark.slow
 def test_modules_functions_and_names_are_one_map() -> None:
     for other in (nn.GELU(), nn.GELU, nn.functional.gelu):
         torch.testing.assert_close(kernel_map(other)(OVERLAPS), the_map("gelu")(OVERLAPS), rtol=0, atol=ROUNDING)
@@ -177,6 +179,7 @@ def test_normalisation_after_the_activation_recentres_or_leaves_the_map() -> Non
         torch.testing.assert_close(kernel_map("relu", norm, order)(OVERLAPS), kappa(OVERLAPS), rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_input_variance_is_a_stretched_activation() -> None:
     wide = kernel_map("tanh", input_variance=4.0)
     torch.testing.assert_close(wide(OVERLAPS), kernel_map(lambda x: torch.tanh(2 * x))(OVERLAPS), rtol=0, atol=ROUNDING)
@@ -184,6 +187,7 @@ def test_input_variance_is_a_stretched_activation() -> None:
     torch.testing.assert_close(homogeneous(OVERLAPS), the_map("relu")(OVERLAPS), rtol=0, atol=ROUNDING)
 
 
+@pytest.mark.slow
 def test_trajectories_are_the_map_again_and_again() -> None:
     start = torch.cat([OVERLAPS, torch.linspace(-1.0, 1.0, 100, dtype=torch.float64)]).reshape(3, 67)
     for name in ("gelu", "relu", "tanh", "sign", "hardtanh"):

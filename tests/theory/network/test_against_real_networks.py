@@ -192,6 +192,7 @@ def test_skip_connections_and_biases_are_predicted(hyper: Hyperparameters, draws
     assert_predicted(found, measured_like(hyper, draws, seed=3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("activation", "residual"), [("relu", None), ("tanh", None), ("relu", 0.3)])
 def test_batch_norm_is_predicted(activation: str, residual: float | None, draws: Tensor) -> None:
     """The spread of angles around the exact mean is to leading order in 1/n only: gaps and ranks to 15 percent and 2.
@@ -297,6 +298,7 @@ def test_orthogonal_weights_leave_the_angles_of_gaussian_ones_behind() -> None:
     assert gaps[0] > 1.3 * gaps[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -27,6 +27,7 @@ def network(activation: str, norm: str, width: int = 256, **rest: object) -> Hyp
     return Hyperparameters(nonlinearity(activation), LinearLaw(width), last=LinearLaw(10), norm=norm, **rest)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [2, 5, 12])
 def test_linear_samples_end_centred_or_orthogonal(samples: int) -> None:
     """Centring leaves -1/(n-1) at once; without it the overlap is forgotten layer by layer."""

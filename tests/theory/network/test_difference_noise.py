@@ -63,6 +63,7 @@ def cosines_of_differences(name: str, overlap: float, rotation: bool, seed: int)
     return torch.cosine_similarity(outputs[..., 0] - outputs[..., 1], outputs[..., 2] - outputs[..., 3], dim=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rotation", [False, True])
 @pytest.mark.parametrize(
     ("name", "overlap"), [("relu", 0.5), ("relu", 0.97), ("tanh", 0.6), ("sigmoid", 0.2), ("step", 0.5)]

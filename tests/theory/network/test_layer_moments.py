@@ -116,6 +116,7 @@ def test_large_variances_are_integrated_where_activations_bend() -> None:
     assert found.spread == pytest.approx(1 - 2 / math.pi * math.asin(0.6), rel=2 / 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(ACTIVATIONS))
 def test_slope_product_is_the_derivative_of_the_overlap(name: str) -> None:
     """By central differences of the spread, whatever the kinks and jumps."""
@@ -170,6 +171,7 @@ def misfit(sampled: Tensor, noise: float) -> float:
     return float(((scaled.mean() - noise).abs() - 4 / UNITS * noise).clamp_min(0) / standard_error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rotation", [False, True])
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize(

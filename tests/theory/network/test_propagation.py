@@ -155,6 +155,7 @@ def numbers(found: Propagation, samples: int) -> list[float]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["none", "layer"])
 def test_a_collapsed_batch_has_overlap_one_and_rank_one(norm: str) -> None:
     found = propagate(network("sigmoid", norm=norm), gaussian_inputs(16, 256), 40)
@@ -175,6 +176,7 @@ def test_a_batch_of_one_direction_gives_numbers_everywhere(case: str) -> None:
     assert rank == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hyper", "depth", "reason"),
     [

@@ -147,6 +147,7 @@ def test_a_norm_divides_sizes_and_means_but_no_angles() -> None:
     assert response.scaled(4.0) == response._replace(signal=Signal(1.0, 0.3, 0.0, 0.0, 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("overlap", "layers", "error"), [(0.0, 10, 0.06), (0.0, 50, 0.08), (0.5, 50, 0.15)])
 def test_cosines_stop_spreading_where_they_must(
     overlap: float, layers: int, error: float, generator: torch.Generator

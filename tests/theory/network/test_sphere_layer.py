@@ -52,6 +52,7 @@ def test_without_overlap_odd_activations_have_the_rate_and_noise_of_two_samples(
     assert layer.difference_noise == pytest.approx(noise, rel=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [0.1, 0.5])
 def test_common_slope_is_the_derivative_of_the_overlap(overlap: float) -> None:
     step = 1e-4
