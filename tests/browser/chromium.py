@@ -27,6 +27,8 @@ class Browser:
         self.driver = driver
 
     def open(self, url: str | Path) -> None:
+        # The page before asks its server for events until it is left, also when the server is gone.
+        self.driver.get("about:blank")
         self.log()
         self.requests()
         self.driver.get(url.as_uri() if isinstance(url, Path) else url)
