@@ -52,7 +52,7 @@ bench-gradients: .venv/test.stamp  ## Muon beside the peers, and trainings; writ
 bench-chains: .venv/test.stamp  ## random networks beside loops; writes docs/chains_benchmark.md, seven minutes
 	$(BIN)/python benchmarks/chains.py
 
-bench-busy: .venv/test.stamp  ## the same ratios beside a busy process; writes docs/busy_benchmark.md, five minutes
+bench-busy: .venv/test.stamp  ## the same ratios beside a busy process; writes docs/busy_benchmark.md, two minutes
 	$(PIP) --editable '.[peers]'
 	$(BIN)/python benchmarks/busy.py
 

@@ -1,6 +1,6 @@
 """The same methods beside a process that keeps both cores busy: does a ratio survive a machine that is not idle?
 
-`make bench-busy` takes about five minutes and writes docs/busy_benchmark.md. What sets threads of its own fights with
+`make bench-busy` takes about two minutes and writes docs/busy_benchmark.md. What sets threads of its own fights with
 torch's on such a machine; plain torch operations slow down as the peer's do.
 """
 
@@ -15,18 +15,20 @@ from torch import Tensor
 
 import gradient_steps
 import weight_maps
-from busy_page import MIXED, page
+from busy_page import page
+from gradients_page import MIXED
 from record import record
 from timing import alternating
 
 ROUNDS = 9
 PATIENCE = 10.0  # seconds a method
+# Our map, torch's, and the shape.
 MAPS = [
-    ("householder", "torch", "householder", (512, 512)),
-    ("householder", "torch", "householder", (2048, 256)),
-    ("cayley", "torch", "cayley", (512, 512)),
-    ("cayley", "torch", "cayley", (2048, 256)),
-    ("exponential", "torch", "matrix_exp", (512, 512)),
+    ("householder", "householder", (512, 512)),
+    ("householder", "householder", (2048, 256)),
+    ("cayley", "cayley", (512, 512)),
+    ("cayley", "cayley", (2048, 256)),
+    ("exponential", "matrix_exp", (512, 512)),
 ]
 STEPS = ("orthoscope Muon", "the quintic loop in float32")
 
@@ -56,7 +58,7 @@ def neighbor(busy: bool) -> Iterator[None]:
 
 def pairs() -> Iterator[tuple[str, str, str, Callable[[], object], Callable[[], object]]]:
     """Where, our method, the peer's, and a call of each."""
-    for name, _, peer, (rows, columns) in MAPS:
+    for name, peer, (rows, columns) in MAPS:
         gradient: Tensor = torch.randn(rows, columns, generator=torch.Generator().manual_seed(2))
         weights = weight_maps.ours(rows, columns, name), weight_maps.torch_map(rows, columns, peer)
         ours, theirs = (partial(weight_maps.gradient_step, weight, gradient) for weight in weights)

@@ -1,6 +1,5 @@
 """The page of the benchmark on a busy machine, drawn from the saved numbers alone."""
 
-from gradients_page import MIXED as MIXED
 from tables import Numbers, Table, about, markdown
 
 

@@ -74,7 +74,11 @@ def test_a_diagnosis_can_be_copied_pickled_and_compared(generator):
     found = diagnose(model, batch)
     for copied in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
         assert copied.recording == found.recording
+        assert copied.details_notes, "a copy knows no model"
         assert [row["rms"] for row in copied.document()["layers"]] == [row["rms"] for row in found.document()["layers"]]
+    found.compute_details()
+    assert spectra(copy.deepcopy(found)) == spectra(found)
+    assert not copy.deepcopy(found).details_notes
     assert diagnose(model, batch).recording == found.recording
     assert diagnose(model, 2 * batch).recording != found.recording
 

@@ -150,7 +150,7 @@ class Diagnosis(Viewed):
     def details_notes(self) -> tuple[str, ...]:
         """What is missing of `weight_spectra`, in words."""
         lost = 0 if self.weights is None else self.weights.lost()
-        why = "the model was changed or freed before a page asked for them; `compute_details` keeps them"
+        why = "the model was changed or freed, or the diagnosis copied, before they were asked for (`compute_details`)"
         return (f"weight spectra of {lost} layers are missing: {why}",) if lost else ()
 
     def compute_details(self) -> None:

@@ -120,6 +120,7 @@ class Weights:
 
     def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
         wanted = set(names)
+        self._unreachable = 0  # layers that are known only to the original of a copy
         self._layers = {
             name: (weakref.ref(module), [(weakref.ref(parameter), _state(parameter)) for parameter in _owned(module)])
             for name, module in observable_modules(model)
@@ -128,7 +129,7 @@ class Weights:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies, also those in other processes, refer to no model: weak references cannot be copied."""
-        return {"_layers": {}}
+        return {"_layers": {}, "_unreachable": self._unreachable + len(self._layers)}
 
     def unchanged(self) -> Iterator[tuple[str, nn.Module]]:
         """Yield the layers that are alive and whose parameters are unchanged; writes through `.data` are not seen."""
@@ -143,8 +144,8 @@ class Weights:
                 yield name, module
 
     def lost(self) -> int:
-        """Number of layers that are freed or changed."""
-        return len(self._layers) - sum(1 for _ in self.unchanged())
+        """Number of layers that are freed, changed or, in a copy, unreachable."""
+        return self._unreachable + len(self._layers) - sum(1 for _ in self.unchanged())
 
 
 def _owned(module: nn.Module) -> list[nn.Parameter]:
