@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from orthoscope.linalg import gram_factor
+from orthoscope.metrics import effective_rank
 from orthoscope.probe import record
 from orthoscope.probe.details import Weights, pictures, weight_spectra
 
@@ -44,6 +45,13 @@ def test_a_picture_ignores_the_scale(hidden):
     small, usual = pictures([gram_factor(hidden) * 1e-200, gram_factor(hidden)], [True, True])
     assert small.eigenvalues == usual.eigenvalues
     assert small.gram == usual.gram
+
+
+def test_the_rank_around_the_mean_is_of_samples_that_were_centered_before_they_were_multiplied(hidden):
+    nearly_equal = 1 + 1e-8 * hidden
+    far, near = pictures([gram_factor(hidden), gram_factor(nearly_equal)], [True, True])
+    assert far.centered_rank == pytest.approx(float(effective_rank(hidden, centred=True)), rel=1e-3)
+    assert near.centered_rank == pytest.approx(float(effective_rank(nearly_equal, centred=True)), rel=2e-3)
 
 
 def test_samples_of_one_direction_are_one_bin_and_one_eigenvalue():

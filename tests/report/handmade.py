@@ -10,9 +10,6 @@ VIEW = {
     "numerical_rank": 16.0,
     "overlap": 0.25,
     "mean_energy": 0.3,
-    "centred_gap": 0.2,
-    "centred_effective_rank": 11.0,
-    "centred_overlap": -0.06,
 }
 EXPECTED = {
     "rms": 1.1,

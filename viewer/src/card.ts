@@ -65,7 +65,7 @@ function numbers(layer: Layer): HTMLElement {
   const rows: [string, string, string][] = [
     ["orthogonality gap", fixed(view(layer, "gap")), fixed(expected?.gap)],
     [`effective rank of ${possibleRank(layer)}`, rank(view(layer, "effective_rank")), rank(expected?.effective_rank ?? null)],
-    ["around the mean", rank(view(layer, "centred_effective_rank")), UNDEFINED],
+    ["around the mean", rank(layer.picture?.centered_rank ?? null), UNDEFINED],
     ["overlap", fixed(view(layer, "overlap")), fixed(expected?.overlap)],
     ["isometry gap", isometry, number(expected?.isometry_gap)],
     ["share of the mean", fixed(view(layer, "mean_energy")), UNDEFINED],

@@ -8,9 +8,6 @@ export interface View {
   numerical_rank: number | null;
   overlap: number | null;
   mean_energy: number | null;
-  centred_gap: number | null;
-  centred_effective_rank: number | null;
-  centred_overlap: number | null;
 }
 
 export interface Expected {
@@ -23,6 +20,7 @@ export interface Expected {
 }
 
 export interface Picture {
+  centered_rank: number | null;
   eigenvalues: number[];
   overlaps: { low: number; high: number; counts: number[] };
   gram: { size: number; cosines: string };

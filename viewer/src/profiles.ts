@@ -2,7 +2,7 @@
 import { type Band, chart, decades, type Line, type Point, type Scales } from "./chart";
 import type { Diagnosis } from "./documents";
 import { h, s, section } from "./elements";
-import { firstSick, marks, METRICS, type Metric, possibleRank, share, view } from "./reading";
+import { firstSick, marks, METRICS, type Metric, possibleRank, share } from "./reading";
 import type { Selection } from "./selection";
 
 const [WIDTH, HEIGHT] = [360, 190];
@@ -53,11 +53,11 @@ function linesOf(doc: Diagnosis, metric: Metric): Line[] {
   const strong = weights.length > 1 ? weights.map((index) => all[index]) : all;
   const lines: Line[] = weights.length > 1 && metric.name !== "rank" ? [{ points: all, look: "line-faint", name: "every module" }] : [];
   if (metric.name === "rank") {
-    const centred = (index: number): Point => {
+    const centered = (index: number): Point => {
       const layer = doc.layers[index];
-      return [index + 1, share(view(layer, "centred_effective_rank"), Math.min(layer.samples - 1, layer.units))];
+      return [index + 1, share(layer.picture?.centered_rank ?? null, Math.min(layer.samples - 1, layer.units))];
     };
-    lines.push({ points: strong.map(([x]) => centred(x - 1)), look: "line-second", name: "around the mean" });
+    lines.push({ points: strong.map(([x]) => centered(x - 1)), look: "line-second", name: "around the mean" });
   }
   lines.push({ points: strong, look: "line-strong", name: "measured", dots });
   if (metric.name === "gradient") lines.push(...fit(doc));

@@ -157,6 +157,7 @@ def _view(view: Representation | None) -> Mapping[str, float | None] | None:
 def _picture(picture: Picture) -> dict[str, Any]:
     low, high = picture.overlap_range
     return {
+        "centered_rank": finite(picture.centered_rank),
         "eigenvalues": list(picture.eigenvalues),
         "overlaps": {"low": low, "high": high, "counts": list(picture.overlap_counts)},
         "gram": {"size": picture.gram_size, "cosines": picture.gram},

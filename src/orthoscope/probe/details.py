@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from orthoscope.linalg import gram_singular_values, weight_matrix
-from orthoscope.metrics.gram import cosines
+from orthoscope.metrics.gram import cosines, entropy_rank
 from orthoscope.probe.hooks import version
-from orthoscope.probe.layers import measurable_stacks
+from orthoscope.probe.layers import largest_of, measurable_stacks
 from orthoscope.probe.modules import observable_modules, owned_parameters
 from orthoscope.probe.restore import address
 from orthoscope.probe.samples import evenly_spaced
@@ -35,6 +35,7 @@ _SINGULAR_VALUES = 32
 class Picture:
     """The samples of one layer, to be drawn. Numbers are rounded: the metrics are in `Representation`."""
 
+    centered_rank: float  # effective rank of the samples without their mean
     eigenvalues: tuple[float, ...]  # of n·G/tr G, so that their mean is 1; largest first
     overlap_range: tuple[float, float]  # least and largest cosine of two samples
     overlap_counts: tuple[int, ...]  # pairs in equal bins between them
@@ -68,8 +69,11 @@ def pictures(factors: Sequence[Float[Tensor, "_ _"]], weighted: Sequence[bool]) 
 
 
 def _pictures(stack: Float[Tensor, "layers n n"], resolution: _Resolution) -> Iterator[Picture | None]:
-    stack = stack / stack.abs().amax((-2, -1), keepdim=True)
+    stack = stack / largest_of(stack)[:, None, None]
+    # Centered before the product: subtracting afterwards cancels when samples are nearly equal.
+    around_mean = stack - stack.mean(-2, keepdim=True)
     inner = stack @ stack.mT
+    centered_ranks = entropy_rank(gram_singular_values(around_mean @ around_mean.mT)).tolist()
     spectra = gram_singular_values(inner).square()
     spectra = (spectra / spectra.mean(-1, keepdim=True))[..., evenly_spaced(stack.shape[-1], resolution.eigenvalues)]
     values, pairs = cosines(inner)
@@ -87,6 +91,7 @@ def _pictures(stack: Float[Tensor, "layers n n"], resolution: _Resolution) -> It
             yield None  # no two samples that are not zero: no angle
             continue
         yield Picture(
+            centered_rank=_rounded(centered_ranks[index]),
             eigenvalues=tuple(_rounded(value) for value in spectrum),
             overlap_range=(float(low[index]), float(high[index])),
             overlap_counts=tuple(counts[index] if low[index] < high[index] else [sum(counts[index])]),

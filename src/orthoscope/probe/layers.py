@@ -1,5 +1,6 @@
 """From what the hooks left behind to the rows of a recording: one `Layer` a module call, with all its metrics."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,8 +21,8 @@ from orthoscope.probe.modules import class_name, owned_parameters
 # Energy around the mean, relative to all energy, below which float32 rows are the same row.
 _IDENTICAL = 1e-13
 
-# Elements of factors that are stacked at once, two megabytes in float64.
-_STACK_ELEMENTS = 1 << 18
+# Elements of factors that are stacked at once, half a megabyte in float64: temporaries stay in the cache.
+_STACK_ELEMENTS = 1 << 16
 
 
 class Status(StrEnum):
@@ -45,9 +46,6 @@ class Representation:
     numerical_rank: float
     overlap: float
     mean_energy: float
-    centred_gap: float
-    centred_effective_rank: float
-    centred_overlap: float
 
 
 @dataclass(frozen=True)
@@ -100,10 +98,6 @@ class Layer:
     @property
     def overlap(self) -> float:
         return self._of_samples("overlap")
-
-    @property
-    def centred_effective_rank(self) -> float:
-        return self._of_samples("centred_effective_rank")
 
     @property
     def mean_energy(self) -> float:
@@ -191,31 +185,37 @@ def measurable_stacks(factors: Sequence[Float[Tensor, "_ _"]]) -> Iterator[tuple
 
     A stack is at most a few megabytes, however many layers there are.
     """
+    for indices, stack in _stacks(factors):
+        sizes = largest_of(stack)
+        measurable = (sizes > 0) & sizes.isfinite()
+        if stack.shape[-1] > 1 and bool(measurable.any()):
+            kept = indices if bool(measurable.all()) else [indices[i] for i in measurable.nonzero().flatten().tolist()]
+            yield kept, stack if len(kept) == len(indices) else stack[measurable]
+
+
+def _stacks(factors: Sequence[Float[Tensor, "_ _"]]) -> Iterator[tuple[list[int], Tensor]]:
     by_size: dict[int, list[int]] = {}
     for index, factor in enumerate(factors):
-        if len(factor) > 1:
-            by_size.setdefault(len(factor), []).append(index)
+        by_size.setdefault(len(factor), []).append(index)
     for size, indices in by_size.items():
         most = max(1, _STACK_ELEMENTS // size**2)
         for start in range(0, len(indices), most):
             group = indices[start : start + most]
-            stack = torch.stack([factors[index] for index in group])
-            sizes = stack.abs().sum((-2, -1))
-            measurable = (sizes > 0) & sizes.isfinite()
-            if bool(measurable.any()):
-                yield [i for i, kept in zip(group, measurable.tolist(), strict=True) if kept], stack[measurable]
+            yield group, torch.stack([factors[index] for index in group])
+
+
+def largest_of(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "layers"]:
+    """The largest size of an entry: 0 for a zero matrix, nan or infinite for one that is not finite."""
+    return stack.abs().amax((-2, -1))
 
 
 def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "layers metrics"]:
     """The fields of `Representation`, in their order."""
     samples = stack.shape[-1]
     # Scaled first: squares of tiny activations would underflow.
-    stack = stack / stack.abs().amax((-2, -1), keepdim=True)
+    stack = stack / largest_of(stack)[:, None, None]
     inner = stack @ stack.mT
-    # Centered before the product: subtracting afterwards cancels when samples are nearly equal.
-    around_mean = stack - stack.mean(-2, keepdim=True)
-    centered = around_mean @ around_mean.mT
-    spectrum, centered_spectrum = gram_singular_values(torch.stack([inner, centered]))
+    spectrum = gram_singular_values(inner)
     columns = {
         "gap": gram.gap(inner),
         "isometry_gap": factor_isometry_gap(stack),
@@ -224,9 +224,6 @@ def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "l
         "numerical_rank": counted_rank(spectrum, samples, torch.float32),
         "overlap": gram.overlap(inner),
         "mean_energy": gram.mean_share(inner),
-        "centred_gap": gram.centred_gap(centered),
-        "centred_effective_rank": entropy_rank(centered_spectrum),
-        "centred_overlap": gram.overlap(centered),
     }
     return torch.stack([columns[name] for name in Representation.__dataclass_fields__], dim=-1)
 
@@ -255,13 +252,17 @@ def _statuses(observer: Observer, views: Sequence[Representation | None]) -> lis
     """The status of each call, in order: a zero or constant output is inherited from the call that produced it."""
     calls = observer.calls
     identical = [view is not None and 1 - view.mean_energy < _IDENTICAL for view in views]
-    zero = [not bool(call.factor.any()) for call in calls]
+    largest = [0.0] * len(calls)
+    for indices, stack in _stacks([call.factor for call in calls]):
+        for index, size in zip(indices, largest_of(stack).tolist(), strict=True):
+            largest[index] = size
+    zero = [size == 0 for size in largest]
     suspects = [index for index in range(len(calls)) if zero[index] or identical[index]]
     zero_weights = dict(zip(suspects, observer.zero_weights([calls[index] for index in suspects]), strict=True))
     statuses: list[Status] = []
     samples_were_lost = False
     for index, call in enumerate(calls):
-        if not call.finite or not bool(call.factor.isfinite().all()):
+        if not call.finite or not math.isfinite(largest[index]):
             status = Status.NOT_FINITE
         elif zero[index]:
             status = Status.ZERO_BY_DESIGN if zero_weights[index] or call.input_is_zero else Status.DEAD

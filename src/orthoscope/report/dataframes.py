@@ -18,9 +18,6 @@ _VIEW = (
     "numerical_rank",
     "overlap",
     "mean_energy",
-    "centred_gap",
-    "centred_effective_rank",
-    "centred_overlap",
 )
 _EXPECTED = ("rms", "overlap", "gap", "effective_rank", "isometry_gap", "gradient_norm")
 _SCALARS = (

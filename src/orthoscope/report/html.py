@@ -64,7 +64,7 @@ def shell(eyebrow: str, title: str, content: str) -> str:
 
 
 _LONGEST_NAME = 100
-_NUMERIC = {"#", "gap", "rank at end", "slope ± se", "measured", "limit", "rms", "overlap", "rank", "centred"}
+_NUMERIC = {"#", "gap", "rank at end", "slope ± se", "measured", "limit", "rms", "overlap", "rank"}
 _NUMERIC |= {"isometry gap", "gradient", "predicted", "depth", "overlap ± s.d.", "rank of possible", "gradient growth"}
 _NUMERIC |= {"at risk from", "sick from", "value"}
 _NUMERIC |= {"before", "after", "gap before", "rank before", "gradient before"}
@@ -112,7 +112,7 @@ def layers_table(layers: Iterable[tuple[int, LayerRow]], document: Document) -> 
     """Numbers of the given layers with their index; rows that findings name say so."""
     begin = marks(document)
     rows = [_layer(index, layer, begin.get(index, [])) for index, layer in layers]
-    heads = ("#", "layer", "kind", "shape", "rms", "overlap", "rank", "centred", "gap", "isometry gap")
+    heads = ("#", "layer", "kind", "shape", "rms", "overlap", "rank", "gap", "isometry gap")
     return table((*heads, "gradient", "status"), rows, "layers")
 
 
@@ -151,7 +151,6 @@ def _layer(index: int, layer: LayerRow, symptoms: Sequence[str]) -> str:
         number(layer["rms"]),
         fixed(metric(layer, "overlap")),
         UNDEFINED if effective is None else f"{rank(effective)} / {possible_rank(layer)}",
-        rank(metric(layer, "centred_effective_rank")),
         fixed(metric(layer, "gap")),
         isometry_gap(layer),
         number(layer["gradient_norm"]),

@@ -105,7 +105,7 @@ def _without_middle(rows: list[Row], keep: set[int], most: int) -> list[Row]:
 
 
 _WIDE = 104  # columns from which the kind and shape of a layer fit too
-_NUMBERS = ("rms", "cos", "rank", "c.rank", "gap", "isometry", "|grad|")
+_NUMBERS = ("rms", "cos", "rank", "gap", "isometry", "|grad|")
 _SHORTEST_NAME, _LONGEST_NAME, _LONGEST_KIND, _LONGEST_STATUS = 15, 44, 26, 15
 
 
@@ -164,7 +164,6 @@ def _numbers(layer: LayerRow) -> list[str]:
         number(layer["rms"]),
         fixed(metric(layer, "overlap")),
         UNDEFINED if effective is None else f"{rank(effective)}/{possible_rank(layer)}",
-        rank(metric(layer, "centred_effective_rank")),
         fixed(metric(layer, "gap")),
         isometry_gap(layer),
         number(layer["gradient_norm"]),

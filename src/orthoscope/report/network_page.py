@@ -147,8 +147,7 @@ def _at(layer: LayerRow) -> list[Comparison]:
 
 _DEFINITIONS = """<p>With the samples of a layer as the rows of <i>H</i>, and <i>n</i> of them:
 the <b>orthogonality gap</b> is ‖HHᵀ/‖H‖² − I/n‖, in Frobenius norms;
-the <b>effective rank</b> is the exponential of the entropy of the singular values, as shares of their sum,
-<b>centred</b> when the batch mean is taken out first;
+the <b>effective rank</b> is the exponential of the entropy of the singular values, as shares of their sum;
 the <b>overlap</b> is the mean cosine over pairs of samples;
 the <b>isometry gap</b> is the log of the arithmetic over the geometric mean of the squared singular values,
 and the word rank-deficient stands where the samples are linearly dependent;
