@@ -60,7 +60,7 @@ def triangle_condition(factor: Float[Tensor, "*batch size size"]) -> Float[Tenso
     Infinite for a singular triangle, nan for one that is zero or not finite.
     """
     norm = torch.linalg.matrix_norm(factor)
-    condition = _condition_bound(factor)
+    condition = norm * torch.linalg.matrix_norm(_inverse(factor))
     singular = (factor.diagonal(dim1=-2, dim2=-1) == 0).any(-1) | ~condition.isfinite()
     undefined = (norm == 0) | ~norm.isfinite()
     return torch.where(undefined, torch.nan, torch.where(singular, torch.inf, condition))
@@ -96,14 +96,15 @@ def _by_cholesky(hidden: Float[Tensor, "*batch samples units"], tolerance: float
         rounding = torch.finfo(dtype)
         gram = _gram_in_float32(hidden) if dtype is torch.float32 else _gram_in_double(hidden)
         factor, failed = torch.linalg.cholesky_ex(gram)
-        # The condition is not read off the diagonal: it can be all ones in a triangle of any condition number (Kahan).
-        error = rounding.eps * _condition_bound(factor).square() / samples
+        lengths = gram.diagonal(dim1=-2, dim2=-1)
+        # ‖F‖² is the trace of the Gram matrix. The condition is not read off the diagonal of F: that can be all ones in
+        # a triangle of any condition number (Kahan).
+        error = lengths.sum(-1) * _inverse(factor).square().sum((-2, -1)) * (rounding.eps / samples)
         # Squares that underflow are lost without a trace.
-        smallest = gram.diagonal(dim1=-2, dim2=-1).amin(-1)
-        accurate = (error < tolerance) & (failed == 0) & (smallest > units * rounding.tiny / rounding.eps)
+        accurate = (error < tolerance) & (lengths.amin(-1) > units * rounding.tiny / rounding.eps) & (failed == 0)
         if bool(accurate.all()):  # False for nan
             return factor
-        if not hidden.any():
+        if not torch.count_nonzero(hidden):
             return torch.zeros_like(factor)
     return None
 
@@ -118,7 +119,7 @@ def _gram_in_float32(hidden: Float[Tensor, "*batch samples units"]) -> Float[Ten
             start = columns.shape[-1] // _PANEL * _PANEL
             panels = columns[:, :start].unflatten(-1, (-1, _PANEL)).transpose(0, 1)
             gram += (panels @ panels.mT).sum(0, dtype=torch.float64)
-        for panel in columns[..., start:].split(_PANEL, dim=-1):
+        for panel in columns[..., start:].split(_PANEL, dim=-1) if start < columns.shape[-1] else ():
             gram += panel @ panel.mT
     return gram
 
@@ -127,10 +128,9 @@ def _gram_in_double(hidden: Float[Tensor, "*batch samples units"]) -> Float[Tens
     return sum(columns @ columns.mT for columns in map(to_double, _blocks(hidden)))  # type: ignore[return-value]
 
 
-def _condition_bound(factor: Float[Tensor, "*batch size size"]) -> Float[Tensor, "*batch"]:
+def _inverse(factor: Float[Tensor, "*batch size size"]) -> Float[Tensor, "*batch size size"]:
     identity = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device).expand_as(factor)
-    inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
-    return torch.linalg.matrix_norm(factor) * torch.linalg.matrix_norm(inverse)
+    return torch.linalg.solve_triangular(factor, identity, upper=False)
 
 
 def _blocks(hidden: Float[Tensor, "*batch samples units"]) -> Iterator[Tensor]:

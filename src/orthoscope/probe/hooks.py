@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.probe.batches import tensors_in
 from orthoscope.probe.modules import is_weight_layer, owned_parameters
-from orthoscope.probe.samples import CHANNELS_FIRST, Reading, SampleReader, norm
+from orthoscope.probe.restore import unguarded
+from orthoscope.probe.samples import CHANNELS_FIRST, Reading, SampleReader, is_zero, norm
 
 # Relative distance of the second sample from the first below which all samples may be equal.
 _EQUAL = 1e-6
@@ -93,8 +93,7 @@ class Observer:
                 self._recompute(name, output)
                 return None
             replacement = _start_of_graph((args, kwargs), output)
-            # The guard of `untouched` looks at every operator for writes to parameters: none are made here.
-            with _disable_current_modes():
+            with unguarded():
                 self._observe(name, module, (args, kwargs), output if replacement is None else replacement)
             return replacement
 
@@ -178,7 +177,7 @@ class Observer:
         # The factor is finite only if all compared entries are; the others are looked at apart.
         all_compared = reading.total <= self.max_samples
         finite = bool(factor.isfinite().all()) if all_compared else _is_finite(tensor)
-        not_finite, input_is_there = self.samples.any(not finite, first is not None and bool(first.any()))
+        not_finite, input_is_there = self.samples.any(not finite, first is not None and not is_zero(first))
         return ModuleCall(
             name=name,
             index=index,
@@ -215,7 +214,7 @@ class Observer:
             self._handles.append(tensor.register_hook(lambda gradient: self._gradient(call, gradient)))
 
     def _gradient(self, call: ModuleCall, gradient: Tensor) -> None:
-        with _disable_current_modes():
+        with unguarded():
             call.gradient_norm = norm(gradient)
         if self.progress is not None:
             self.progress(call.name)

@@ -15,7 +15,7 @@ from orthoscope.probe.batches import Call, as_call, copied, tensors_in
 from orthoscope.probe.hooks import Observer
 from orthoscope.probe.layers import Layer, input_layer, layers_of
 from orthoscope.probe.modules import observable_modules, unwrapped
-from orthoscope.probe.restore import probing_mode, untouched
+from orthoscope.probe.restore import probing_mode, unguarded, untouched
 from orthoscope.probe.samples import WholeBatch
 
 Loss = Callable[..., Tensor]
@@ -126,17 +126,18 @@ def _record(
         samples.synchronize("forward pass")
         observer.backward = True
         source = _backward(observer, output, call, loss, seed)
-        observer.collect_gradients(model)
-        return Recording(
-            input=input_layer(call, observer),
-            layers=tuple(layers_of(observer)),
-            unobserved=_unobserved(observer, names),
-            parameters=sum(parameter.numel() for parameter in parameters),
-            samples=samples.total,
-            gradient_source=source,
-            notes=tuple(notes),
-            factors=tuple(one.factor for one in observer.calls) if keep_factors else (),
-        )
+        with unguarded():
+            observer.collect_gradients(model)
+            return Recording(
+                input=input_layer(call, observer),
+                layers=tuple(layers_of(observer)),
+                unobserved=_unobserved(observer, names),
+                parameters=sum(parameter.numel() for parameter in parameters),
+                samples=samples.total,
+                gradient_source=source,
+                notes=tuple(notes),
+                factors=tuple(one.factor for one in observer.calls) if keep_factors else (),
+            )
 
 
 def _backward(observer: Observer, output: Any, call: Call, loss: Loss | None, seed: int) -> str:

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 # Bytes of parameters that are simply copied: cheaper than looking at every operator.
-_SMALL_MODEL = 1 << 27
+_SMALL_MODEL = 1 << 23
 
 # Integers as wide as an element: comparing bits byte by byte would take four times as long.
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -38,6 +38,16 @@ def untouched(model: nn.Module) -> Iterator[None]:
         tensors.set_aside()
         with tensors.guard:
             yield
+
+
+@contextlib.contextmanager
+def unguarded() -> Iterator[None]:
+    """Context for code that writes to no parameter: the guard of `untouched`, a dispatch mode, is not consulted."""
+    if torch._C._len_torch_dispatch_stack() == 0:
+        yield
+        return
+    with _disable_current_modes():
+        yield
 
 
 class _WriteGuard(TorchDispatchMode):

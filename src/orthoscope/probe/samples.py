@@ -254,7 +254,7 @@ def unit_direction(shape: Sequence[int], dtype: torch.dtype, generator: torch.Ge
 
 def is_zero(tensor: Tensor) -> bool:
     """True if every entry is zero. The first row proves the contrary for almost every weight."""
-    return not bool(tensor[:1].any()) and not bool(tensor.any())
+    return not (tensor.ndim and bool(tensor[:1].any())) and not bool(torch.count_nonzero(tensor))
 
 
 def norm(gradient: Tensor) -> float:
@@ -282,7 +282,7 @@ def norm(gradient: Tensor) -> float:
         quick = float(torch.linalg.vector_norm(gradient))
     if 1e-9 < quick < 1e15 and gradient.element_size() >= 4:
         return quick
-    if quick == 0 and not bool(gradient.any()):
+    if quick == 0 and is_zero(gradient):
         return 0.0
     wide = torch.complex128 if gradient.is_complex() else torch.float64
     return float(torch.linalg.vector_norm(gradient.cpu().to(wide)))
