@@ -103,8 +103,8 @@ class Observer:
         """For each call, whether a parameter that multiplies its output is zero everywhere."""
         owners = [(position, scale) for position, call in enumerate(calls) for scale in call.scales]
         zero = [False] * len(calls)
-        for (position, _), is_zero in zip(owners, self.samples.zero_parameters([s for _, s in owners]), strict=True):
-            zero[position] |= is_zero
+        for (position, _), found in zip(owners, self.samples.zero_parameters([s for _, s in owners]), strict=True):
+            zero[position] |= found
         return zero
 
     def blocked_head_input(self) -> Tensor | None:
