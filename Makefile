@@ -28,6 +28,7 @@ test: .venv/test.stamp browser compiler  ## the whole test suite
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell src tests docs viewer/src benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
 types: .venv/test.stamp
 	$(BIN)/mypy

@@ -52,7 +52,7 @@ def figure_2(widths: tuple[int, ...] = (16, 32, 64, 128, 256, 512), depth: int =
     """Orthogonality gap of 4 samples at every layer; found: mean log V of the deeper four fifths."""
     rows, few, more = [], range(max(1, runs // 20)), range(max(1, runs // 4))
     for width in widths:
-        start, chain = uneven_input(4, width, 1e-6), Chain(width, norm="batch_uncentred")
+        start, chain = uneven_input(4, width, 1e-6), Chain(width, norm="batch_uncentered")
 
         def simulated(start: Tensor = start, chain: Chain = chain) -> Tensor:
             record = {"gap": orthogonality_gap}
@@ -79,7 +79,7 @@ def figure_6(config: figure_6_1.Config | None = None) -> list[Row]:
         starts, few = figure_6_1.starts(width, config), max(1, runs // 5)
 
         def simulated(starts: Tensor = starts, width: int = width) -> Tensor:
-            chain = Chain(width, init="orthogonal", norm="batch_uncentred")
+            chain = Chain(width, init="orthogonal", norm="batch_uncentered")
             layers = range(config.every, config.depth + 1, config.every)
             record = {"gap": isometry_gap}
             return simulate(starts, chain, config.depth, seeds=config.seeds, record=record, layers=layers).values["gap"]
@@ -107,7 +107,7 @@ def gradients(config: figure_6_3.Config | None = None) -> list[Row]:
         matrix = {"orthogonal": haar, "gaussian": gaussian}[init]
 
         def simulated(init: str = init) -> Tensor:
-            chain = Chain(config.width, init=init, norm="batch_uncentred")
+            chain = Chain(config.width, init=init, norm="batch_uncentered")
             return gradients_by_depth(starts, chain, depths, seeds=config.seeds)
 
         methods: dict[str, Method] = {

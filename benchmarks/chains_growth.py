@@ -50,16 +50,16 @@ def _batch(samples: int, width: int) -> torch.Tensor:
 
 
 def _gaps(width: int, depth: int, networks: int) -> object:
-    chain = Chain(width, norm="batch_uncentred")
+    chain = Chain(width, norm="batch_uncentered")
     return simulate(_batch(SAMPLES, width), chain, depth, seeds=range(networks), record={"gap": orthogonality_gap})
 
 
 def _haar(width: int, depth: int) -> object:
-    chain = Chain(width, init="orthogonal", norm="batch_uncentred")
+    chain = Chain(width, init="orthogonal", norm="batch_uncentered")
     return simulate(_batch(width, width), chain, max(1, depth), seeds=range(NETWORKS), record={})
 
 
 def _gradients(depth: int) -> object:
     return simulate_gradients(
-        _batch(32, 32), Chain(32, norm="batch_uncentred"), depth, seeds=range(NETWORKS), layers=[1]
+        _batch(32, 32), Chain(32, norm="batch_uncentered"), depth, seeds=range(NETWORKS), layers=[1]
     )

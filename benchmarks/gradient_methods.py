@@ -1,4 +1,4 @@
-"""How close each way to orthogonalise comes to UVᵀ, and what it costs, on spectra from benign to hopeless."""
+"""How close each way to orthogonalize comes to UVᵀ, and what it costs, on spectra from benign to hopeless."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Orthogonalised updates beside the peers: steps, methods, the exact polar factor. Writes the page and the numbers.
+"""Orthogonalized updates beside the peers: steps, methods, the exact polar factor. Writes the page and the numbers.
 
 `make bench-gradients` takes fifteen minutes on two cores, which should have nothing else to do, after the training
 comparison, which takes about ten and whose saved table the page shows too.

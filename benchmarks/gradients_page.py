@@ -32,7 +32,7 @@ CLOSER_ON = ("Gaussian", "i^-1", "condition 1e3", "half rank")
 
 def page(numbers: Numbers) -> str:
     parts = [
-        "# Orthogonalised updates beside the peers",
+        "# Orthogonalized updates beside the peers",
         "Written by `make bench-gradients`; do not edit. Float32 unless said, candidates in turns of about\n"
         "20 ms in one process, medians of calls; steps and polar factors in five processes, one after another, whose\n"
         "ratios are in brackets: the median counts. *Products* are times of one plain float32 product of the same\n"

@@ -25,7 +25,7 @@ NETWORKS: tuple[tuple[str, int], ...] = (  # target, samples
     ("mlp(depth=30, width=256, activation=silu, norm=rms, init=gaussian)", 64),
     ("mlp(depth=30, width=256, activation=relu, norm=batch)", 64),
     ("mlp(depth=30, width=256, activation=tanh, norm=batch, init=gaussian)", 16),
-    ("mlp(depth=30, width=256, activation=identity, norm=batch-uncentred, init=gaussian)", 16),
+    ("mlp(depth=30, width=256, activation=identity, norm=batch-uncentered, init=gaussian)", 16),
     ("mlp(depth=30, width=256, activation=tanh, norm=batch, init=orthogonal)", 64),
     ("mlp(depth=30, width=256, activation=relu, norm=layer, residual=True, residual_scale=0.2)", 64),
     ("mlp(depth=30, width=256, activation=relu, norm=batch, residual=True, residual_scale=0.3)", 64),

@@ -94,7 +94,7 @@ def twins() -> list[dict[str, Any]]:
 
 
 def alone(part: Callable[[], Any]) -> Callable[[], Any]:
-    """On one thread: both ways are judged alike, and neighbours on the machine do not matter as much."""
+    """On one thread: both ways are judged alike, and neighbors on the machine do not matter as much."""
 
     def run() -> Any:
         torch.set_num_threads(1)

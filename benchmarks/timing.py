@@ -37,7 +37,7 @@ def alternating(
     times: dict[str, list[float]] = {name: [] for name in candidates}
     spent, calls = dict.fromkeys(candidates, 0.0), dict.fromkeys(candidates, 1)
     for turn in range(warm_up + rounds):
-        # Every other round the other way, so that nobody always follows the same neighbour.
+        # Every other round the other way, so that nobody always follows the same neighbor.
         for name, call in list(candidates.items())[:: -1 if turn % 2 else 1]:
             if spent[name] > patience:
                 continue

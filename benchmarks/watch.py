@@ -1,6 +1,6 @@
 """What it costs to watch a training: a step that is looked at beside a plain one. Writes the page and its numbers.
 
-`make bench-watch` takes about five minutes on one thread. Times are of the processor, so that neighbours on the machine
+`make bench-watch` takes about five minutes on one thread. Times are of the processor, so that neighbors on the machine
 count for little; on a quiet machine with one thread they are those of the clock.
 """
 

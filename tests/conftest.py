@@ -16,7 +16,7 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-# Two processes share two cores; deadlines would measure the neighbour.
+# Two processes share two cores; deadlines would measure the neighbor.
 settings.register_profile("orthoscope", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("orthoscope")
 torch.set_num_threads(1)

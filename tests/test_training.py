@@ -21,7 +21,7 @@ def network(depth: int = 2) -> MLP:
 
 
 @pytest.mark.slow
-def test_digits_are_learnt_and_accuracy_on_unseen_ones_follows() -> None:
+def test_digits_are_learned_and_accuracy_on_unseen_ones_follows() -> None:
     model = network()
     history = train(model, digits(), torch.optim.SGD(model.parameters(), 0.1, momentum=0.9), steps=200)
     unseen = load("digits", "test")

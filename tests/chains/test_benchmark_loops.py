@@ -32,7 +32,7 @@ def batch(samples: int, units: int) -> torch.Tensor:
 
 @pytest.mark.slow
 def test_gaps_of_the_loops_have_the_law_of_the_simulation(loops: ModuleType) -> None:
-    start, chain = batch(3, 8), Chain(8, norm="batch_uncentred")
+    start, chain = batch(3, 8), Chain(8, norm="batch_uncentered")
     ours = simulate(start, chain, 4, seeds=SEEDS, record={"V": orthogonality_gap}).values["V"][:, 1:]
     for gaps in (
         loops.gaps_of_drawn_matrices(start, 4, SEEDS),
@@ -44,7 +44,7 @@ def test_gaps_of_the_loops_have_the_law_of_the_simulation(loops: ModuleType) -> 
 
 @pytest.mark.slow
 def test_isometry_gaps_of_the_loop_have_the_law_of_the_simulation(loops: ModuleType) -> None:
-    start, chain = batch(5, 5), Chain(5, "orthogonal", norm="batch_uncentred")
+    start, chain = batch(5, 5), Chain(5, "orthogonal", norm="batch_uncentered")
     ours = simulate(start, chain, 4, seeds=SEEDS, record={"psi": isometry_gap}, layers=[2, 4]).values["psi"]
     gaps = loops.isometry_gaps(start.expand(len(SEEDS), 5, 5), 4, 2, SEEDS)
     assert standard_errors_apart(ours.log(), gaps.log()) < 4.5
@@ -54,7 +54,7 @@ def test_isometry_gaps_of_the_loop_have_the_law_of_the_simulation(loops: ModuleT
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal"])
 def test_gradients_of_the_loops_have_the_law_of_the_simulation(loops: ModuleType, init: str) -> None:
     starts, matrix = batch(6, 6).expand(len(SEEDS), 6, 6), {"gaussian": loops.gaussian, "orthogonal": loops.haar}[init]
-    ours = gradients_by_depth(starts, Chain(6, init, norm="batch_uncentred"), [2, 5], seeds=SEEDS)
+    ours = gradients_by_depth(starts, Chain(6, init, norm="batch_uncentered"), [2, 5], seeds=SEEDS)
     for found in (
         loops.first_gradients(starts, [2, 5], SEEDS, matrix),
         loops.shared_first_gradients(starts, [2, 5], SEEDS, matrix),

@@ -33,7 +33,7 @@ def slow_log_norms(start: Tensor, weights: list[Tensor], **chain: object) -> Ten
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
+@pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentered"])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("activation", ["identity", "tanh"])
 @pytest.mark.parametrize("gain", [1.0, 1.2])
@@ -91,7 +91,7 @@ IN_PLACE = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
+@pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentered"])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize(("in_place", "plain"), IN_PLACE)
 def test_an_activation_may_work_in_place(norm: str, norm_first: bool, in_place: Pointwise, plain: Pointwise) -> None:
@@ -160,12 +160,12 @@ def test_a_gradient_does_not_depend_on_the_other_networks() -> None:
     torch.testing.assert_close(simulate_gradients(start, chain, 9, seeds=[6])[0], together[1], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("norm", ["batch_uncentred", "batch"])
+@pytest.mark.parametrize("norm", ["batch_uncentered", "batch"])
 def test_gaussian_gradients_grow_as_in_wide_networks(norm: str) -> None:
     samples, depth = 10, 40
     found = simulate_gradients(batch(samples, 150), Chain(150, norm=norm), depth, seeds=range(8), layers=[1, depth - 5])
     growth = (found[:, 0] - found[:, 1]) / (depth - 6)
-    expected = theory.gradient_growth(samples, centred=norm == "batch")
+    expected = theory.gradient_growth(samples, centered=norm == "batch")
     error = float(growth.std()) / math.sqrt(8)
     assert abs(float(growth.mean()) - expected) < 4 * error + 0.003  # finite width
     assert abs(float(growth.mean())) > 10 * error
@@ -175,8 +175,8 @@ def test_gaussian_gradients_grow_as_in_wide_networks(norm: str) -> None:
 def test_deep_gradients_are_flat_with_orthogonal_and_grow_with_gaussian_weights() -> None:
     """joudaki2024, figure 6.3, n = d = 100: at depth 1000 a logarithm of 9 with Gaussian weights, 0 with orthogonal."""
     start, depths = batch(100, 100), [1000]
-    gaussian = gradients_by_depth(start, Chain(100, "gaussian", norm="batch_uncentred"), depths, seeds=range(6))
-    orthogonal = gradients_by_depth(start, Chain(100, "orthogonal", norm="batch_uncentred"), depths, seeds=range(2))
+    gaussian = gradients_by_depth(start, Chain(100, "gaussian", norm="batch_uncentered"), depths, seeds=range(6))
+    orthogonal = gradients_by_depth(start, Chain(100, "orthogonal", norm="batch_uncentered"), depths, seeds=range(2))
     error = float(gaussian.std()) / math.sqrt(len(gaussian))
     assert float(gaussian.mean()) == pytest.approx(9.0, abs=4 * error)
     assert error < 0.7, "a slope of a third more or less must be seen"

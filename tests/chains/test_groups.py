@@ -25,7 +25,7 @@ def test_groups_cover_all_networks_within_the_budget(networks: int, held: int, m
 @pytest.mark.slow
 def test_simulated_networks_do_not_depend_on_their_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"seeds": range(40), "record": {"V": orthogonality_gap}, "layers": [0, 100]}
-    chain = Chain(64, "orthogonal", norm="batch_uncentred")
+    chain = Chain(64, "orthogonal", norm="batch_uncentered")
     sizes: list[int] = []
     one = simulate(batch(32, 64), chain, 100, **arguments)
     monkeypatch.setitem(simulation.GROUP_BYTES, "cpu", 1 << 20)

@@ -62,7 +62,7 @@ def test_units_and_samples_of_very_different_scales_are_all_normalized(norm: str
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200, 1e154, 1e-154])
-@pytest.mark.parametrize("norm", ["rms", "layer", "batch", "batch_uncentred"])
+@pytest.mark.parametrize("norm", ["rms", "layer", "batch", "batch_uncentered"])
 def test_a_start_whose_squares_overflow_or_underflow_is_refused(size: float, norm: str) -> None:
     signs, chain, arguments = batch(3, 8).sign(), Chain(8, norm=norm), {"seeds": [0, 1], "record": {}}
     message = re.escape(f"size {size:.3g}")

@@ -70,7 +70,7 @@ def test_exponents_are_those_of_theory() -> None:
     expected = theory.lyapunov_exponents(width)
     error = found.std(0) / math.sqrt(networks)
     assert bool(((found.mean(0) - expected).abs() < 4 * error).all())
-    assert bool(((found.mean(0)[1:] - expected[:-1]).abs() > 10 * error[1:]).all()), "neighbours must be rejected"
+    assert bool(((found.mean(0)[1:] - expected[:-1]).abs() > 10 * error[1:]).all()), "neighbors must be rejected"
 
 
 def test_orthogonal_products_do_not_grow_and_a_gain_adds_its_logarithm() -> None:

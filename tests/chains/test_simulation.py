@@ -23,7 +23,7 @@ def batch(samples: int, units: int, seed: int = 0) -> Tensor:
     return torch.randn(samples, units, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-@pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentred"])
+@pytest.mark.parametrize("norm", ["none", "rms", "layer", "batch", "batch_uncentered"])
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("activation", ["identity", "tanh", "relu"])
 def test_simulation_with_given_weights_matches_a_plain_loop(norm: str, norm_first: bool, activation: str) -> None:
@@ -56,7 +56,9 @@ SHAPES = [(3, 7, 7), (5, 5, 5), (6, 4, 4), (3, 4, 8), (3, 8, 5), (6, 8, 5)]
 @pytest.mark.slow
 @pytest.mark.parametrize(("samples", "fan_in", "width"), SHAPES)
 @pytest.mark.parametrize("init", ["gaussian", "orthogonal"])
-@pytest.mark.parametrize(("norm", "activation"), [("batch_uncentred", "identity"), ("layer", "relu"), ("none", "tanh")])
+@pytest.mark.parametrize(
+    ("norm", "activation"), [("batch_uncentered", "identity"), ("layer", "relu"), ("none", "tanh")]
+)
 def test_products_in_law_have_the_law_of_fully_drawn_weights(
     samples: int, fan_in: int, width: int, init: str, norm: str, activation: str
 ) -> None:
@@ -89,7 +91,7 @@ def slow_weights(init: str, shapes: list[tuple[int, int]], source: numpy.random.
 
 
 KINDS = [
-    ("batch_uncentred", True, "identity"),
+    ("batch_uncentered", True, "identity"),
     ("batch", False, "tanh"),
     ("layer", True, "relu"),
     ("rms", False, "sigmoid"),
@@ -135,7 +137,7 @@ def moments(hidden: Tensor) -> Tensor:
 def test_the_comparison_of_laws_rejects_gaussian_for_orthogonal_weights() -> None:
     start = batch(3, 7)
     gaps = [
-        simulate(start, Chain(7, init, norm="batch_uncentred"), 3, seeds=range(1500), record={"V": orthogonality_gap})
+        simulate(start, Chain(7, init, norm="batch_uncentered"), 3, seeds=range(1500), record={"V": orthogonality_gap})
         for init in ("gaussian", "orthogonal")
     ]
     assert standard_errors_apart(gaps[0].values["V"][:, 1:], gaps[1].values["V"][:, 1:]) > 10
@@ -175,7 +177,7 @@ def test_only_the_layers_asked_for_are_recorded_in_their_order() -> None:
 
 
 def test_recorded_representations_are_the_last_ones_of_shallower_networks() -> None:
-    start, chain = batch(6, 6), Chain(6, "orthogonal", norm="batch_uncentred")
+    start, chain = batch(6, 6), Chain(6, "orthogonal", norm="batch_uncentered")
     whole = simulate(start, chain, 5, seeds=SEEDS, record={"hidden": lambda hidden: hidden})
     for depth in range(1, 5):
         last = simulate(start, chain, depth, seeds=SEEDS, record={}).last
@@ -206,8 +208,8 @@ def test_a_hundred_thousand_layers_take_the_memory_of_a_thousand() -> None:
     assert float(done.stdout) < 10_000
 
 
-# Behind a centred norm the preactivations of a unit sum to 0 over the batch, so only the first layer can kill it.
-@pytest.mark.parametrize(("norm", "depth"), [("batch", 1), ("batch_uncentred", 5)])
+# Behind a centered norm the preactivations of a unit sum to 0 over the batch, so only the first layer can kill it.
+@pytest.mark.parametrize(("norm", "depth"), [("batch", 1), ("batch_uncentered", 5)])
 def test_a_dead_unit_stays_dead_instead_of_becoming_nan(norm: str, depth: int) -> None:
     start = batch(3, 12).abs()
     chain = Chain(12, activation="relu", norm=norm, norm_first=False)

@@ -24,7 +24,7 @@ def test_help_names_the_verbs_and_answers_at_once() -> None:
         seconds.append(time.perf_counter() - start)
     assert shown.returncode == 0
     assert all(verb in shown.stdout for verb in ("diagnose", "predict", "errata", "data"))
-    # 0.2 s on a quiet machine; the limit leaves room for a neighbour. Importing torch alone takes longer.
+    # 0.2 s on a quiet machine; the limit leaves room for a neighbor. Importing torch alone takes longer.
     assert min(seconds) < 1.0
 
 

@@ -41,7 +41,7 @@ def test_the_list_says_which_data_must_be_fetched_and_where_settings_differ(tmp_
     below = {line.split()[0]: lines[number + 2].strip() for number, line in enumerate(lines[:-2]) if "/" in line[:40]}
     assert below["daneshmand2021/figure_4"] == "data: cifar10, fashion-mnist"
     assert below["lu2024/table_2"] == "data: cifar10, with --full cifar100"
-    assert below["joudaki2024/isometry_of_normalisation"] == "data: none, with --full mnist, cifar10"
+    assert below["joudaki2024/isometry_of_normalization"] == "data: none, with --full mnist, cifar10"
     assert not below[FAST].startswith("data:")
     assert lines[-1].endswith(
         "Data is fetched by orthoscope data get NAME…; where none is named, and with --quick, none is needed."

@@ -36,10 +36,10 @@ def test_a_sheet_of_another_size_is_refused_with_its_name(sheet):
         read_sheet(sheet)
 
 
-def test_a_grey_sheet_is_refused(tmp_path, pictures):
-    Image.fromarray(pictures[..., 0].reshape(SAMPLES, HEIGHT * WIDTH)).save(tmp_path / "grey.png")
+def test_a_gray_sheet_is_refused(tmp_path, pictures):
+    Image.fromarray(pictures[..., 0].reshape(SAMPLES, HEIGHT * WIDTH)).save(tmp_path / "gray.png")
     with pytest.raises(ValueError, match="12x5 L image"):
-        read_sheet(tmp_path / "grey.png", SAMPLES, HEIGHT, WIDTH)
+        read_sheet(tmp_path / "gray.png", SAMPLES, HEIGHT, WIDTH)
 
 
 @pytest.mark.parametrize("kept", [0, 20, 60, -30])

@@ -66,10 +66,10 @@ def test_a_diagnosis_carries_the_anatomy_of_its_network() -> None:
     assert len(found.weights) == 4
 
 
-def test_a_centred_activation_passes_through_0_with_slope_1() -> None:
+def test_a_centered_activation_passes_through_0_with_slope_1() -> None:
     points = torch.linspace(-3, 3, 13, dtype=torch.float64)
-    centred = CenteredActivation(nn.Sigmoid())
-    assert torch.allclose(centred(points), 2 * torch.tanh(points / 2))
+    centered = CenteredActivation(nn.Sigmoid())
+    assert torch.allclose(centered(points), 2 * torch.tanh(points / 2))
     near = torch.tensor([1e-6], dtype=torch.float64)
     for inner in (nn.GELU(), nn.Softplus(), nn.SiLU(), nn.Mish()):
         moved = CenteredActivation(inner)

@@ -53,7 +53,7 @@ def test_a_sigmoid_network_collapses_and_its_gradient_vanishes() -> None:
 
 @pytest.mark.slow
 def test_batch_norm_explodes_at_the_rate_of_theory() -> None:
-    r"""Gaussian weights, linear, centred: growth $\tfrac12\log\frac{n-2}{n-3}$ a layer for wide networks."""
+    r"""Gaussian weights, linear, centered: growth $\tfrac12\log\frac{n-2}{n-3}$ a layer for wide networks."""
     samples = 8
     slopes = []
     for seed in range(4):

@@ -100,11 +100,11 @@ def test_other_networks_have_no_prediction() -> None:
 
 def trained() -> MLP:
     model, inputs = mlp(), batch()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in range(20):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(model(inputs), torch.arange(len(inputs)) % 10).backward()
-        optimiser.step()
+        optimizer.step()
     return model
 
 

@@ -25,7 +25,7 @@ def test_relu_overlap_follows_the_arc_cosine_map() -> None:
 
 @pytest.mark.slow
 def test_batch_norm_ends_where_the_gradient_is_beyond_its_limits() -> None:
-    r"""Linear, centred, Gaussian: ½log((n-2)/(n-3)) a layer, against limits that fall a little with depth."""
+    r"""Linear, centered, Gaussian: ½log((n-2)/(n-3)) a layer, against limits that fall a little with depth."""
     forecast = predict("mlp(activation=identity, norm=batch, init=gaussian, depth=1..120, width=512)", samples=8)
     rate = 0.5 * math.log(6 / 5)
     first, sick = forecast.first(Verdict.AT_RISK), forecast.first(Verdict.SICK)

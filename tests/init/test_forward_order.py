@@ -1,4 +1,4 @@
-"""Iterative orthogonalisation of residual and convolutional networks and of streams; what has no forward order."""
+"""Iterative orthogonalization of residual and convolutional networks and of streams; what has no forward order."""
 
 from collections.abc import Iterator
 from typing import Any

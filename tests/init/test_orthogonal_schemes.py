@@ -1,4 +1,4 @@
-"""Haar, delta-orthogonal and equalised singular values: as operators on images, on one layer and on whole models."""
+"""Haar, delta-orthogonal and equalized singular values: as operators on images, on one layer and on whole models."""
 
 from collections.abc import Callable
 

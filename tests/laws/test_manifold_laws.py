@@ -328,7 +328,7 @@ def test_a_batch_is_its_members(manifold: Stiefel, method: str) -> None:
 
 
 @retractions
-def test_a_frame_that_is_nan_gives_nan_and_leaves_its_neighbours_alone(method: str) -> None:
+def test_a_frame_that_is_nan_gives_nan_and_leaves_its_neighbors_alone(method: str) -> None:
     x = point(3, 6, 3)
     v = tangent(Stiefel(), x)
     v[1, 2, 0] = torch.nan

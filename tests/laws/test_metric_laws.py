@@ -42,16 +42,16 @@ def test_metric_ignores_scale(name: str, batch: tuple[int, int, int], exponent: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 @given(batch=batches)
-def test_metric_ignores_rotation_of_the_units(name: str, centred: bool, batch: tuple[int, int, int]) -> None:
+def test_metric_ignores_rotation_of_the_units(name: str, centered: bool, batch: tuple[int, int, int]) -> None:
     samples = hidden(*batch)
     rotation = haar(batch[1], batch[1], generator=torch.Generator().manual_seed(batch[2]), dtype=torch.float64)
     metric = getattr(metrics, name)
     # The overlap potential is a maximum of c/(1-c): near-parallel pairs magnify rounding.
     tolerance = 1e-5 if name == "overlap_potential" else 1e-7
-    assert same(metric(samples @ rotation, centred=centred), metric(samples, centred=centred), tolerance)
+    assert same(metric(samples @ rotation, centered=centered), metric(samples, centered=centered), tolerance)
 
 
 @pytest.mark.slow
@@ -146,10 +146,10 @@ def test_a_zero_sample_is_left_out_of_the_overlap() -> None:
 
 
 @given(batch=st.tuples(st.integers(2, 8), st.integers(8, 12), st.integers(0, 1000)))
-def test_centring_makes_room_for_a_perfect_gap(batch: tuple[int, int, int]) -> None:
+def test_centering_makes_room_for_a_perfect_gap(batch: tuple[int, int, int]) -> None:
     samples, units, seed = batch
     frame = haar(samples, units, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    assert float(metrics.orthogonality_gap(frame + 5.0, centred=True)) == pytest.approx(0, abs=1e-9)
+    assert float(metrics.orthogonality_gap(frame + 5.0, centered=True)) == pytest.approx(0, abs=1e-9)
     assert float(metrics.orthogonality_gap(frame + 5.0)) > 0.5
 
 

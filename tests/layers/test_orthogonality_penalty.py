@@ -205,7 +205,7 @@ def test_weights_on_several_devices_are_added_up_on_the_first_ones() -> None:
     assert OrthogonalityPenalty(model)().device.type == "meta"
 
 
-def test_bfloat16_weights_are_penalised_in_float32() -> None:
+def test_bfloat16_weights_are_penalized_in_float32() -> None:
     layer = nn.Linear(6, 4)
     layer.weight.data = layer.weight.data.bfloat16().float()
     value = OrthogonalityPenalty(layer)()

@@ -89,7 +89,7 @@ def test_a_convolution_is_orthogonal_as_a_matrix_not_kernel_by_kernel() -> None:
     parametrizations.orthogonal(torchs)
     assert error(weight_blocks(ours)) < rounding(torch.float32, rows=72)
     assert error(weight_blocks(torchs)) > 1
-    assert error(torchs.weight) < 1e-5, "torch orthogonalises each 3 x 3 kernel"
+    assert error(torchs.weight) < 1e-5, "torch orthogonalizes each 3 x 3 kernel"
     assert error(ours.weight) > 0.1
 
 

@@ -22,7 +22,7 @@ SIZES = {1: (8,), 2: (4, 6), 3: (2, 4, 4)}
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    torch.manual_seed(0)  # the layers' own initialisation
+    torch.manual_seed(0)  # the layers' own initialization
 
 
 def largest_difference(left: torch.Tensor, right: torch.Tensor) -> float:

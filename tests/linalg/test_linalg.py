@@ -33,12 +33,12 @@ def test_a_wide_layer_is_factorized_in_blocks(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("samples", [2, 3, 8])
-def test_contrasts_are_the_centred_batch_without_its_empty_direction(samples: int) -> None:
+def test_contrasts_are_the_centered_batch_without_its_empty_direction(samples: int) -> None:
     hidden = torch.randn(samples, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 3
     rest = contrasts(hidden)
-    centred = hidden - hidden.mean(0)
+    centered = hidden - hidden.mean(0)
     assert rest.shape == (samples - 1, 5)
-    assert torch.allclose(rest.mT @ rest, centred.mT @ centred, atol=1e-12)
+    assert torch.allclose(rest.mT @ rest, centered.mT @ centered, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (9, 4), (4, 9)])

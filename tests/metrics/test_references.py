@@ -36,11 +36,11 @@ def test_metric_is_its_definition(name: str, shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("shape", [(5, 5), (6, 17), (7, 40)])
 @pytest.mark.parametrize("name", ["mean_overlap", "effective_rank", "stable_rank"])
-def test_centred_metric_is_the_metric_of_the_batch_without_its_mean(name: str, shape: tuple[int, int]) -> None:
+def test_centered_metric_is_the_metric_of_the_batch_without_its_mean(name: str, shape: tuple[int, int]) -> None:
     matrix = sample(shape)
-    expected = getattr(slow_twins, name)(slow_twins.centred(matrix))
-    assert float(getattr(metrics, name)(matrix, centred=True)) == pytest.approx(expected, rel=1e-7)
-    assert expected != pytest.approx(getattr(slow_twins, name)(matrix), rel=1e-2), "centring must matter here"
+    expected = getattr(slow_twins, name)(slow_twins.centered(matrix))
+    assert float(getattr(metrics, name)(matrix, centered=True)) == pytest.approx(expected, rel=1e-7)
+    assert expected != pytest.approx(getattr(slow_twins, name)(matrix), rel=1e-2), "centering must matter here"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -163,9 +163,9 @@ def test_a_wide_batch_with_a_harmless_diagonal_is_not_taken_for_well_conditioned
     assert float(metrics.isometry_gap(hidden)) == pytest.approx(slow_twins.isometry_gap(hidden), rel=1e-9)
 
 
-def test_one_sample_cannot_be_centred() -> None:
+def test_one_sample_cannot_be_centered() -> None:
     with pytest.raises(ValueError, match="at least 2 samples"):
-        metrics.orthogonality_gap(torch.ones(1, 4), centred=True)
+        metrics.orthogonality_gap(torch.ones(1, 4), centered=True)
 
 
 @pytest.mark.parametrize("name", ["orthogonality_gap", "soft_orthogonality", "double_sided_orthogonality"])

@@ -163,7 +163,7 @@ def test_random_updates_of_orthogonal_vectors_turn_them_as_theory_says() -> None
 
 
 @pytest.mark.parametrize("shape", [(4, 9), (9, 4), (5, 5)], ids=str)
-def test_an_orthogonalised_update_has_no_defect_and_rank_one_has_the_most(shape: tuple[int, int]) -> None:
+def test_an_orthogonalized_update_has_no_defect_and_rank_one_has_the_most(shape: tuple[int, int]) -> None:
     _, update = sample(*shape)
     smaller = min(shape)
     assert float(metrics.semi_orthogonality_defect(3e-5 * polar_factor(update))) == pytest.approx(0, abs=1e-12)

@@ -21,9 +21,9 @@ def test_norms_have_parameters_only_when_asked(name: str) -> None:
     assert affine == {"batch": 2, "layer": 2, "rms": 1}.get(name, 0)
 
 
-def test_uncentred_batch_norm_gives_every_unit_mean_square_one_and_keeps_directions() -> None:
+def test_uncentered_batch_norm_gives_every_unit_mean_square_one_and_keeps_directions() -> None:
     inputs = torch.randn(8, 5, 3, 3, generator=torch.Generator().manual_seed(0)) + 2
-    outputs = map_norm("batch-uncentred", 5)(inputs)
+    outputs = map_norm("batch-uncentered", 5)(inputs)
     torch.testing.assert_close(outputs.square().mean((0, 2, 3)), torch.ones(5))
     ratios = outputs / inputs
     torch.testing.assert_close(ratios, ratios[:1, :, :1, :1].expand_as(ratios))

@@ -83,7 +83,7 @@ def runs(target: Target) -> torch.Tensor:
     ("text", "kind", "shape"),
     [
         ("mlp", MLP, (4, 10)),
-        ("mlp(depth=3, activation=tanh, norm=batch-uncentred, gain=0.5, in_features=7)", MLP, (4, 10)),
+        ("mlp(depth=3, activation=tanh, norm=batch-uncentered, gain=0.5, in_features=7)", MLP, (4, 10)),
         ("  mlp(depth=2, out_features=None, bias=True, order='activation-norm', norm=rms)  ", MLP, (4, 100)),
         ("convnet(depth=2, channels=4, in_channels=1)", ConvNet, (4, 10)),
         ("resnet(kind=1, blocks=2, width=8, image_size=4)", ResNet, (4, 10)),
@@ -107,14 +107,14 @@ def test_every_built_in_network_accepts_its_own_defaults() -> None:
 
 
 def test_bare_words_are_strings_and_literals_are_values() -> None:
-    assert parse_call("f(a=relu, b=-1.5, c=None, d=(1, 2), e=batch-uncentred, f='x y', g={'h': True})") == (
+    assert parse_call("f(a=relu, b=-1.5, c=None, d=(1, 2), e=batch-uncentered, f='x y', g={'h': True})") == (
         "f",
         {
             "a": "relu",
             "b": -1.5,
             "c": None,
             "d": (1, 2),
-            "e": "batch-uncentred",
+            "e": "batch-uncentered",
             "f": "x y",
             "g": {"h": True},
         },

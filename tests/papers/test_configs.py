@@ -20,7 +20,7 @@ class Config:
     rates: tuple[float, ...] = (0.1, 1.0)
     pairs: tuple[tuple[str, int], ...] = (("a", 1),)
     norm: Literal["batch", "none"] = "none"
-    centred: bool = True
+    centered: bool = True
     limit: float | None = None
     depth: int = 5
     name: str = "relu"
@@ -53,7 +53,7 @@ def test_a_whole_number_is_a_float_where_one_is_expected() -> None:
         ({"heights": [1]}, r"configuration of lu2024/table_2 has no field 'heights': it has widths, rates"),
         ({"depth": 5.5}, r"'depth' of lu2024/table_2 must be a whole number, got 5.5"),
         ({"depth": True}, r"'depth' of lu2024/table_2 must be a whole number, got True"),
-        ({"centred": 1}, r"'centred' of .* must be true or false, got 1"),
+        ({"centered": 1}, r"'centered' of .* must be true or false, got 1"),
         ({"widths": 16}, r"'widths' of .* must be a list, got 16"),
         ({"widths": [16, "32"]}, r"'widths' of lu2024/table_2, item 1 must be a whole number, got '32'"),
         ({"pairs": [["a"]]}, r"'pairs' of lu2024/table_2, item 0 must be a list of 2"),

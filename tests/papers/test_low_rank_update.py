@@ -54,7 +54,7 @@ def test_the_table_has_every_combination_once_and_sane_columns(rows: list[Row]) 
         assert 0 <= row.pii_before <= 1
         assert 0 < row.pii_after <= 1
         assert row.relative_update > 0
-        assert row.accuracy > 0.3, "it must have learnt something for its weights to mean anything"
+        assert row.accuracy > 0.3, "it must have learned something for its weights to mean anything"
         if row.network.startswith("orthogonal"):
             assert row.pii_drawn < 1e-6
 

@@ -61,7 +61,7 @@ def test_the_table_has_every_combination_once_and_sane_columns(rows: list[Row]) 
         assert 0 < row.uneven < 1
         assert (row.moved, row.turned) == pytest.approx((row.update, row.update_turned)) or row.step > 1
         assert row.step < QUICK.measured[-1] or row.accuracy > 0.8, (
-            "it must have learnt for its weights to mean anything"
+            "it must have learned for its weights to mean anything"
         )
 
 

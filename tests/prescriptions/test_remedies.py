@@ -164,7 +164,7 @@ def test_a_reason_of_several_lines_leaves_a_snippet_that_compiles() -> None:
 
 
 class Attention(nn.Module):
-    """Three projections behind one normalisation, then one behind an activation that works in place."""
+    """Three projections behind one normalization, then one behind an activation that works in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,17 +179,17 @@ class Attention(nn.Module):
         return out
 
 
-def test_layers_that_share_a_normalisation_get_no_second_one() -> None:
+def test_layers_that_share_a_normalization_get_no_second_one() -> None:
     assert insert_norms_(Attention(), BATCH) == ["out", "last"]
 
 
 def iterative_step(model: nn.Module, batch: Tensor) -> Prescription:
     found = orthoscope.diagnose(model, batch, max_samples=len(batch))
-    return next(step for step in prescribe(found) if step.name == "iterative orthogonalisation")
+    return next(step for step in prescribe(found) if step.name == "iterative orthogonalization")
 
 
 @pytest.mark.slow
-def test_iterative_orthogonalisation_says_how_many_samples_it_needs() -> None:
+def test_iterative_orthogonalization_says_how_many_samples_it_needs() -> None:
     def step(samples: int, **options: Any) -> Prescription:
         model = MLP(depth=60, width=64, generator=seeded(), **options)
         return iterative_step(model, torch.randn(samples, 64, generator=seeded()))
@@ -207,7 +207,7 @@ def test_iterative_orthogonalisation_says_how_many_samples_it_needs() -> None:
 
 
 @pytest.mark.slow
-def test_iterative_orthogonalisation_of_maps_takes_all_samples() -> None:
+def test_iterative_orthogonalization_of_maps_takes_all_samples() -> None:
     hidden = [part for _ in range(60) for part in (nn.ReLU(), nn.Conv2d(48, 48, 1, bias=False))]
     model = nn.Sequential(nn.Conv2d(3, 48, 3, padding=1), *hidden, nn.Flatten(), nn.Linear(192, 10))
     orthoscope.init.initialize_(model, "he", generator=seeded())

@@ -52,7 +52,7 @@ def test_a_pair_from_a_loader_is_input_and_target() -> None:
 @pytest.mark.parametrize(
     ("model", "inputs", "message"),
     [
-        (nn.LazyLinear(3), batch(), "not initialised yet"),
+        (nn.LazyLinear(3), batch(), "not initialized yet"),
         (linear().to("meta"), batch(), "meta device"),
         (linear(), "words", "a batch is a tensor, tuple, dict or DataLoader, got str"),
         (linear(), {"values": 3}, "holds no tensor"),

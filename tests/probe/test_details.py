@@ -50,8 +50,8 @@ def test_a_picture_ignores_the_scale(hidden):
 def test_the_rank_around_the_mean_is_of_samples_that_were_centered_before_they_were_multiplied(hidden):
     nearly_equal = 1 + 1e-8 * hidden
     far, near = pictures([gram_factor(hidden), gram_factor(nearly_equal)], [True, True])
-    assert far.centered_rank == pytest.approx(float(effective_rank(hidden, centred=True)), rel=1e-3)
-    assert near.centered_rank == pytest.approx(float(effective_rank(nearly_equal, centred=True)), rel=2e-3)
+    assert far.centered_rank == pytest.approx(float(effective_rank(hidden, centered=True)), rel=1e-3)
+    assert near.centered_rank == pytest.approx(float(effective_rank(nearly_equal, centered=True)), rel=2e-3)
 
 
 def test_samples_of_one_direction_are_one_bin_and_one_eigenvalue():

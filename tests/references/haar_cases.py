@@ -32,7 +32,7 @@ def random_inputs(width: int, count: int, generator: torch.Generator) -> Float[T
     return left @ (sigma.unsqueeze(-1) * right)
 
 
-def normalised_inputs(width: int, count: int, generator: torch.Generator) -> Float[Tensor, "count width width"]:
+def normalized_inputs(width: int, count: int, generator: torch.Generator) -> Float[Tensor, "count width width"]:
     return batch_norm(random_inputs(width, count, generator))
 
 

@@ -1,6 +1,6 @@
 """Kernel maps by mpmath at 50 digits, from definitions written here: running this file writes the table, in minutes.
 
-Nothing is shared with the library: activations are spelt out, integrals are Gauss-Legendre panels of 48 nodes on
+Nothing is shared with the library: activations are spelled out, integrals are Gauss-Legendre panels of 48 nodes on
 [-16, 16] cut at the kinks, and maps are Hermite series of 400 terms (0.9^400 = 5e-19).
 """
 

@@ -24,7 +24,7 @@ def pairs(rows: list[list[float]]) -> list[tuple[list[float], list[float]]]:
     return list(itertools.combinations(rows, 2))
 
 
-def centred(hidden: Tensor) -> Tensor:
+def centered(hidden: Tensor) -> Tensor:
     return hidden.double() - hidden.double().mean(0)
 
 

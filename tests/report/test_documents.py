@@ -99,7 +99,7 @@ def break_verdict(d):
 
 
 def break_finding(d):
-    d["findings"][0]["colour"] = "red"
+    d["findings"][0]["color"] = "red"
 
 
 def break_state(d):

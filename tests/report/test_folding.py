@@ -42,7 +42,7 @@ def test_a_run_is_first_fold_last():
     assert folded(sequential(500)) == [0, Fold(1, 999), 999]
 
 
-def test_neighbours_of_a_kept_layer_are_shown():
+def test_neighbors_of_a_kept_layer_are_shown():
     assert folded(sequential(50), [40]) == [0, Fold(1, 39), 39, 40, 41, Fold(42, 99), 99]
 
 

@@ -85,7 +85,7 @@ def test_several_networks_share_a_plane_and_are_linked():
     ("verdict", "look", "shape"),
     [("HEALTHY", "healthy", "circle"), ("AT RISK", "at-risk", "path"), ("SICK", "sick", "rect")],
 )
-def test_a_verdict_has_a_word_and_a_shape_besides_its_colour(verdict, look, shape):
+def test_a_verdict_has_a_word_and_a_shape_besides_its_color(verdict, look, shape):
     page = Page(report.html([document(verdict=verdict)]))
     assert (shape, "class", look) in page.attributes
     assert verdict in page.texts

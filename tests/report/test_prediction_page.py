@@ -146,7 +146,7 @@ def test_what_ends_it_says_where_each_severity_begins() -> None:
         (prediction(9, 5, 9), "sick", "rect"),
     ],
 )
-def test_the_banner_has_the_colour_of_the_deepest_and_the_verdict_a_shape(
+def test_the_banner_has_the_color_of_the_deepest_and_the_verdict_a_shape(
     made: dict[str, Any], look: str, shape: str
 ) -> None:
     page = Page(report.html([made]))

@@ -14,7 +14,7 @@ def rendered(renderable, width):
     return file.getvalue()
 
 
-def test_the_verdict_comes_first_and_needs_no_colour():
+def test_the_verdict_comes_first_and_needs_no_color():
     first_line = report.text(document(sick_at="4")).splitlines()[0]
     assert first_line.split() == ["VERDICT", "SICK", *["representations", "collapse", "from", "4", "on"]]
 

@@ -1,4 +1,4 @@
-"""Batch normalisation in real and simulated networks: Gram matrices at finite width, and gradients that grow."""
+"""Batch normalization in real and simulated networks: Gram matrices at finite width, and gradients that grow."""
 
 import math
 
@@ -112,13 +112,13 @@ def slopes_of_gradients(activation: str, norm: str, batch: int, seeds: int) -> T
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("norm", "batch"), [("batch", 8), ("batch", 16), ("batch-uncentred", 8)])
+@pytest.mark.parametrize(("norm", "batch"), [("batch", 8), ("batch", 16), ("batch-uncentered", 8)])
 @pytest.mark.parametrize("activation", ["relu", "tanh", "identity"])
 def test_gradients_of_real_networks_grow_as_predicted(norm: str, activation: str, batch: int) -> None:
     """Within Student's 99 percent interval of five seeds and 3 percent for a width of 400."""
     seeds = 5
     slopes = slopes_of_gradients(activation, norm, batch, seeds)
-    expected = gradient_growth(batch, centred=norm == "batch", activation=activation)
+    expected = gradient_growth(batch, centered=norm == "batch", activation=activation)
     allowed = 4.6 * float(slopes.std()) / math.sqrt(seeds) + 0.03 * expected
     assert abs(float(slopes.mean()) - expected) < allowed
     assert abs(float(slopes.mean()) - expected / 2) > allowed, "growth must be told from half of it"

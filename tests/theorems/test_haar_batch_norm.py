@@ -24,7 +24,7 @@ from orthoscope.theory.haar.batch_norm import (
 from references.haar_cases import (
     batch_norm,
     layer,
-    normalised_inputs,
+    normalized_inputs,
     random_inputs,
     random_spectra,
     spectrum_of,
@@ -63,7 +63,7 @@ def test_mean_isometry_grows_by_the_factor_of_theorem_6_3(width: int, generator:
 
 
 def test_sampled_isometry_exceeds_the_bound_of_theorem_6_3(generator: torch.Generator) -> None:
-    hidden = normalised_inputs(3, 1000, generator)
+    hidden = normalized_inputs(3, 1000, generator)
     after, error = mean_and_error(isometry(layer(hidden.expand(64, -1, -1, -1), generator).mT))
     before = isometry(hidden.mT)
     bound = haar_isometry_gain(spectrum_of(hidden)) * before

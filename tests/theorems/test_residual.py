@@ -85,7 +85,7 @@ def trained(starts: int, size: int, depth: int, decay: float) -> tuple[Tensor, T
         penalty = jacobians.square().sum((-3, -2, -1)) + head.square().sum(-1)
         return softplus(-(head * state).sum(-1)) + decay / 2 * penalty
 
-    optimiser = torch.optim.LBFGS(
+    optimizer = torch.optim.LBFGS(
         [head, jacobians],
         max_iter=3000,
         tolerance_grad=1e-11,
@@ -95,12 +95,12 @@ def trained(starts: int, size: int, depth: int, decay: float) -> tuple[Tensor, T
     )
 
     def closure() -> float:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         total = objectives().sum()  # separable: every start descends on its own
         total.backward()
         return float(total.detach())
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     return difference, head.detach(), jacobians.detach(), objectives().detach()
 
 
@@ -147,7 +147,7 @@ def rotated_trace(matrices: Tensor, turns: Tensor) -> Tensor:
     return product.diagonal(dim1=-2, dim2=-1).sum(-1)
 
 
-def maximisers(matrices: Tensor) -> Tensor:
+def maximizers(matrices: Tensor) -> Tensor:
     r"""$P_j = V_jD_jU_{j+1}^\top$, $A_j = U_jS_jV_j^\top$; $D_j = \mathrm{diag}(1,\dots,\pm1)$ makes $\det P_j = 1$."""
     u, _, vh = torch.linalg.svd(matrices)
     v, following = vh.mT, u.roll(-1, dims=-3)
@@ -165,7 +165,7 @@ def test_no_rotation_exceeds_the_supremum_and_one_attains_it(
     supremum = rotated_trace_supremum(matrices)
     tried = rotated_trace(matrices.unsqueeze(0), rotations(size, 20, 1000, factors, generator=generator))
     assert (tried <= supremum + 1e-12).all()
-    best = maximisers(matrices)
+    best = maximizers(matrices)
     assert torch.allclose(torch.linalg.det(best), torch.ones(()).double())
     assert torch.allclose(rotated_trace(matrices, best), supremum, atol=1e-10)
 

@@ -44,7 +44,7 @@ def spectral_norm(matrix: Tensor) -> Tensor:
 
 
 def feasible_directions(gradient: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Of norm η: Gaussian ones, extreme points (Haar), partial isometries, and neighbours of the claimed solution."""
+    """Of norm η: Gaussian ones, extreme points (Haar), partial isometries, and neighbors of the claimed solution."""
     rows, columns = gradient.shape
     noise = torch.randn(count, rows, columns, generator=generator, dtype=torch.float64)
     short, long = sorted((rows, columns))
@@ -90,7 +90,7 @@ def test_no_feasible_direction_that_is_drawn_does_better(
     assert (spectral_norm(directions) <= RATE * (1 + ROUNDING)).all()
     ratios = slope(slopes, directions) / best_value(slopes)
     assert (ratios <= 1 + ROUNDING).all()
-    assert float(ratios.max()) > 1 - 1e-6, "the closest neighbours come as close as that"
+    assert float(ratios.max()) > 1 - 1e-6, "the closest neighbors come as close as that"
     if rank > 1:
         others = slope(slopes, directions[:1200]) / best_value(slopes)
         assert 0.2 < float(others.max()) < 0.999, "those drawn without knowledge of the gradient stay below"

@@ -18,7 +18,7 @@ CLASSES_AND_DATA = {
     "LinearLaw",
     "LostSignal",
     "NoTheory",
-    "NormalisedResidualGradients",
+    "NormalizedResidualGradients",
     "Propagation",
     "Signal",
     "Source",

@@ -339,7 +339,7 @@ def test_muon_says_which_matrices_its_parameters_hold() -> None:
         "head.weight": (2, 4),
     }
     moved = [row for row in w.rows if row.weight.startswith("query")]
-    assert all(row.semi_orthogonality_defect < 0.3 for row in moved), "each was orthogonalised on its own"
+    assert all(row.semi_orthogonality_defect < 0.3 for row in moved), "each was orthogonalized on its own"
 
 
 def test_sparse_gradients_have_a_norm() -> None:

@@ -1,4 +1,4 @@
-"""Twelve stock architectures at random initialisation: diagnosed without error, every module accounted for."""
+"""Twelve stock architectures at random initialization: diagnosed without error, every module accounted for."""
 
 import json
 

@@ -32,7 +32,7 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
-/** Circle, triangle or square: a verdict must be told without colour. */
+/** Circle, triangle or square: a verdict must be told without color. */
 export function symbol(look: string, x: number, y: number, size: number): SVGElement {
   if (look === "healthy") return s("circle", { cx: x, cy: y, r: size, class: look });
   if (look === "at-risk") {

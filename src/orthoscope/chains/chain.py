@@ -82,7 +82,7 @@ NORMS: dict[str, Normalization | None] = {
     "rms": Normalization(-1, centered=False),
     "layer": Normalization(-1, centered=True),
     "batch": Normalization(-2, centered=True),
-    "batch_uncentred": Normalization(-2, centered=False),
+    "batch_uncentered": Normalization(-2, centered=False),
 }
 
 
@@ -107,7 +107,7 @@ class Chain:
             or a function `draw(layers, outputs, inputs, generator)` that returns the weights
             `(layers, outputs, inputs)` of consecutive layers of one network.
         activation: A name of `activations.ACTIVATIONS` or an elementwise function, which may work in place.
-        norm: "none", "rms", "layer", "batch" or "batch_uncentred": to mean square 1, without $\varepsilon$.
+        norm: "none", "rms", "layer", "batch" or "batch_uncentered": to mean square 1, without $\varepsilon$.
         norm_first: False normalizes after the activation.
         gain: $\alpha$, which multiplies the input of the activation: a number, or a function of the layer (1 for the
             first).

@@ -23,7 +23,7 @@ def diagnose(
     deep: Annotated[bool, Parameter(negative="")] = False,
     traceback: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Diagnose networks at initialisation; without a target, a built-in gallery of sick and healthy ones.
+    """Diagnose networks at initialization; without a target, a built-in gallery of sick and healthy ones.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ def _log_odds(finding: Finding, weight_layers: int, calibration: Calibration) ->
 
 
 def trained(final_loss: float, reference_loss: float, guessing_loss: float) -> bool:
-    r"""Whether at least half of what a shallow reference learns was learnt.
+    r"""Whether at least half of what a shallow reference learns was learned.
 
     $$ \text{final} \le \text{guessing} - \tfrac12 (\text{guessing} - \text{reference}) $$
 

@@ -157,7 +157,7 @@ def signs_of_training(model: nn.Module) -> str:
     """Why the weights look trained, empty if nothing says so. Nobody can see it for sure: weights have no memory.
 
     (a) a network of `orthoscope.models` remembers what was drawn, and it has changed; (b) batch norm has counted
-    batches; (c) scale or shift of a normalisation differs from unit to unit; (d) a parameter holds a gradient.
+    batches; (c) scale or shift of a normalization differs from unit to unit; (d) a parameter holds a gradient.
     """
     drawn = is_as_drawn(model)
     if drawn is not None:
@@ -167,7 +167,7 @@ def signs_of_training(model: nn.Module) -> str:
         if isinstance(counted, Tensor) and not counted.is_meta and int(counted) > 0:
             return f"batch norm {name!r} has seen {int(counted)} batches"
         if isinstance(module, _NORMS) and _uneven(module):
-            return f"the units of normalisation {name!r} have different scales or shifts"
+            return f"the units of normalization {name!r} have different scales or shifts"
     held = next((name for name, parameter in model.named_parameters() if parameter.grad is not None), None)
     return "" if held is None else f"parameter {held!r} holds a gradient"
 

@@ -45,7 +45,7 @@ def srip(weight: Weight, steps: int = 2, start: Tensor | None = None, squared: b
     r"""SRIP, $\sigma=\max_i|\sigma_i^2 - 1|$: the spectral norm of $WW^\top - I$ on the smaller side, or its square.
 
     By power iteration, without forming the Gram matrix: from `start` $v$, `(*batch, min(out, in))`,
-    `steps` times $v \leftarrow (WW^\top - I)\,v$, normalised. The estimate is at most $\sigma$ and grows with `steps`;
+    `steps` times $v \leftarrow (WW^\top - I)\,v$, normalized. The estimate is at most $\sigma$ and grows with `steps`;
     `OrthogonalityPenalty` starts from the direction it found last, and converges along a training. The default start is
     $\sin i^2$, $i = 1, 2, \dots$: no randomness.
 

@@ -66,11 +66,11 @@ def depth_slope(log_norms: LogNorms) -> Slope:
 def _long_run_variance(increments: Float[Tensor, "*batch steps"]) -> Scalar:
     r"""$\gamma_0 + 2\sum_{k=1}^{K}(1-\tfrac{k}{K+1})\gamma_k$ of the autocovariances $\gamma$, never negative."""
     steps = increments.shape[-1]
-    centred = increments - increments.mean(-1, keepdim=True)
-    variance = centred.square().sum(-1) / (steps - 1)
+    centered = increments - increments.mean(-1, keepdim=True)
+    variance = centered.square().sum(-1) / (steps - 1)
     lags = min(round(steps ** (1 / 3)), steps - 1)
     for lag in range(1, lags + 1):
-        covariance = (centred[..., lag:] * centred[..., :-lag]).sum(-1) / (steps - 1)
+        covariance = (centered[..., lag:] * centered[..., :-lag]).sum(-1) / (steps - 1)
         variance = variance + 2 * (1 - lag / (lags + 1)) * covariance
     return variance.clamp_min(0)
 

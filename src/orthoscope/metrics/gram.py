@@ -45,8 +45,8 @@ def gap(gram: Gram, samples: int | None = None) -> Scalar:
     return deviation if samples <= size else (deviation.square() + (samples - size) / samples**2).sqrt()
 
 
-def centred_gap(gram: Gram) -> Scalar:
-    r"""$\| G/\operatorname{tr}G - P/(n-1) \|_F$ of centred samples, $P = I - \mathbf{1}\mathbf{1}^\top/n$."""
+def centered_gap(gram: Gram) -> Scalar:
+    r"""$\| G/\operatorname{tr}G - P/(n-1) \|_F$ of centered samples, $P = I - \mathbf{1}\mathbf{1}^\top/n$."""
     samples = gram.shape[-1]
     projection = torch.eye(samples, dtype=gram.dtype, device=gram.device) - 1 / samples
     return torch.linalg.matrix_norm(gram / _trace(gram)[..., None, None] - projection / (samples - 1))

@@ -184,7 +184,7 @@ def dynamical_isometry(singular_values: Values) -> Isometry:
 
 
 Leading = Float[Tensor, "*batch blocks"]
-# Blocks this far below the strongest are dead: weight decay or a zero-initialised branch made them so, and their 1/σ
+# Blocks this far below the strongest are dead: weight decay or a zero-initialized branch made them so, and their 1/σ
 # is no point of any line.
 DEAD = 1e-6
 

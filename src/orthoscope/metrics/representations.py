@@ -1,6 +1,6 @@
 r"""How well a layer keeps the samples of a batch apart: from $H$, `(samples, units)`, to one number.
 
-Every function batches over leading dimensions and reduces in float64. With `centred=True` the batch
+Every function batches over leading dimensions and reduces in float64. With `centered=True` the batch
 mean is taken out first: ReLU layers share a large mean that hides, or imitates, a collapse.
 All are unchanged by rotation and by scale, and undefined (nan) for a batch that is zero.
 """
@@ -26,30 +26,30 @@ _WELL_CONDITIONED = 1e3
 _LARGEST_GROWTH = 100.0
 
 
-def orthogonality_gap(hidden: Hidden, centred: bool = False) -> Scalar:
+def orthogonality_gap(hidden: Hidden, centered: bool = False) -> Scalar:
     r"""Distance of the samples from an orthogonal frame of equal lengths: 0 is perfect.
 
     $$ V(H) = \Big\| \frac{HH^\top}{\|H\|_F^2} - \frac{I_n}{n} \Big\|_F $$
 
     At most $\sqrt{(n-1)/n}$, when all samples are one direction. With more samples than units 0 is out of
-    reach: at least $\sqrt{1/d-1/n}$. Centred: of the $n-1$ contrasts.
+    reach: at least $\sqrt{1/d-1/n}$. Centered: of the $n-1$ contrasts.
     """
-    rows = _rows(hidden, centred)
+    rows = _rows(hidden, centered)
     samples, units = rows.shape[-2:]
     side = rows if samples <= units else rows.mT
     return gram.gap(side @ side.mT, samples)
 
 
-def smallest_direction_gap(hidden: Hidden, centred: bool = False) -> Scalar:
+def smallest_direction_gap(hidden: Hidden, centered: bool = False) -> Scalar:
     r"""What the weakest direction lacks, $\hat V(H) = 1/n - \sigma_n(H)^2/\|H\|_F^2$; $V \le \sqrt{n(n-1)}\,\hat V$."""
-    rows = _rows(hidden, centred)
+    rows = _rows(hidden, centered)
     samples, units = rows.shape[-2:]
     energies = singular_values(rows).square()
     smallest = energies[..., -1] / energies.sum(-1) if samples <= units else energies[..., -1] * 0
     return 1 / samples - smallest
 
 
-def isometry_gap(hidden: Hidden, centred: bool = False) -> Scalar:
+def isometry_gap(hidden: Hidden, centered: bool = False) -> Scalar:
     r"""Log-ratio of arithmetic to geometric mean of the squared singular values; 0 is perfect.
 
     $$ \psi(H) = \log \tfrac1n \operatorname{tr} HH^\top - \tfrac1n \log\det HH^\top
@@ -58,7 +58,7 @@ def isometry_gap(hidden: Hidden, centred: bool = False) -> Scalar:
     Infinite when the samples are linearly dependent, also numerically: condition number above 1e14,
     or more samples than units.
     """
-    rows = _rows(hidden, centred)
+    rows = _rows(hidden, centered)
     gap = _gap_of_square(rows)
     return factor_isometry_gap(gram_factor(rows)) if gap is None else gap
 
@@ -108,68 +108,68 @@ def _is_conditioned(gap: Scalar, size: int, limit: float) -> bool:
     return bool((size * gap / 2 < math.log(limit / 2)).all())
 
 
-def isometry(hidden: Hidden, centred: bool = False) -> Scalar:
+def isometry(hidden: Hidden, centered: bool = False) -> Scalar:
     r"""1 for samples that are orthogonal and of one length, 0 for dependent ones.
 
     $$ I(H) = \frac{\det(HH^\top)^{1/n}}{\operatorname{tr} HH^\top/n} = e^{-\psi(H)} $$
     """
-    return (-isometry_gap(hidden, centred)).exp()
+    return (-isometry_gap(hidden, centered)).exp()
 
 
-def mean_overlap(hidden: Hidden, centred: bool = False, absolute: bool = False) -> Scalar:
+def mean_overlap(hidden: Hidden, centered: bool = False, absolute: bool = False) -> Scalar:
     r"""Mean cosine over pairs $i<j$ of samples: 0 for orthogonal ones, 1 for one direction.
 
-    Centred, an isotropic batch has $-1/(n-1)$. Samples that are zero have no direction and are left out.
+    Centered, an isotropic batch has $-1/(n-1)$. Samples that are zero have no direction and are left out.
     """
-    inner = _gram(hidden, centred)
+    inner = _gram(hidden, centered)
     return gram.absolute_overlap(inner) if absolute else gram.overlap(inner)
 
 
-def overlap_potential(hidden: Hidden, centred: bool = False) -> Scalar:
+def overlap_potential(hidden: Hidden, centered: bool = False) -> Scalar:
     r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines $c$: 0 if orthogonal, infinite if parallel."""
-    return gram.potential(_gram(hidden, centred))
+    return gram.potential(_gram(hidden, centered))
 
 
 def mean_energy(hidden: Hidden) -> Scalar:
     r"""Fraction of the energy in the batch mean, $n\|\bar h\|^2/\sum_i\|h_i\|^2$: 1 when all samples are equal."""
-    rows = _rows(hidden, centred=False)
+    rows = _rows(hidden, centered=False)
     return rows.shape[-2] * rows.mean(-2).square().sum(-1) / rows.square().sum((-2, -1))
 
 
-def numerical_rank(hidden: Hidden, centred: bool = False, precision: torch.dtype | None = None) -> Scalar:
+def numerical_rank(hidden: Hidden, centered: bool = False, precision: torch.dtype | None = None) -> Scalar:
     r"""Rank of the Gram, by `torch.linalg.matrix_rank`'s rule: $\#\{i: \sigma_i^2 > n\,\varepsilon\,\sigma_1^2\}$.
 
     `precision` is the dtype whose $\varepsilon$ counts (the tensor's own by default), so the same batch
     can be of full rank in float64 and short of it in float32.
     """
-    rows = _rows(hidden, centred)
+    rows = _rows(hidden, centered)
     return counted_rank(singular_values(rows), rows.shape[-2], precision or hidden.dtype)
 
 
-def stable_rank(hidden: Hidden, centred: bool = False) -> Scalar:
+def stable_rank(hidden: Hidden, centered: bool = False) -> Scalar:
     r"""$\|H\|_F^2/\sigma_1^2$: between 1 and the rank, insensitive to small singular values."""
-    return energy_rank(singular_values(_rows(hidden, centred)))
+    return energy_rank(singular_values(_rows(hidden, centered)))
 
 
-def effective_rank(hidden: Hidden, centred: bool = False) -> Scalar:
+def effective_rank(hidden: Hidden, centered: bool = False) -> Scalar:
     r"""$\exp$ of the entropy of $\sigma_i/\sum_j\sigma_j$: how many directions the samples really use."""
-    return entropy_rank(singular_values(_rows(hidden, centred)))
+    return entropy_rank(singular_values(_rows(hidden, centered)))
 
 
-def _rows(hidden: Hidden, centred: bool) -> Float[Tensor, "*batch rows units"]:
+def _rows(hidden: Hidden, centered: bool) -> Float[Tensor, "*batch rows units"]:
     """The samples in float64, at a scale where no square overflows or vanishes."""
     rows = hidden.double()
     largest = rows.detach().abs().amax((-2, -1), keepdim=True)
     rows = rows / torch.where(largest > 0, largest, 1.0)
-    if not centred:
+    if not centered:
         return rows
     if rows.shape[-2] < 2:
-        raise ValueError("one sample without its mean is nothing: a centred metric needs at least 2 samples")
+        raise ValueError("one sample without its mean is nothing: a centered metric needs at least 2 samples")
     return contrasts(rows)
 
 
-def _gram(hidden: Hidden, centred: bool) -> Float[Tensor, "*batch samples samples"]:
-    """All inner products; centred ones of the samples without their mean, not of its contrasts."""
-    rows = _rows(hidden, centred=False)
-    rows = rows - rows.mean(-2, keepdim=True) if centred else rows
+def _gram(hidden: Hidden, centered: bool) -> Float[Tensor, "*batch samples samples"]:
+    """All inner products; centered ones of the samples without their mean, not of its contrasts."""
+    rows = _rows(hidden, centered=False)
+    rows = rows - rows.mean(-2, keepdim=True) if centered else rows
     return rows @ rows.mT

@@ -119,7 +119,7 @@ Factory = Callable[[int, bool], nn.Module]
 VECTOR_NORMS: dict[str, Factory] = {
     "none": lambda features, affine: nn.Identity(),
     "batch": lambda features, affine: nn.BatchNorm1d(features, affine=affine),
-    "batch-uncentred": lambda features, affine: BatchRootMeanSquare(),
+    "batch-uncentered": lambda features, affine: BatchRootMeanSquare(),
     "layer": lambda features, affine: nn.LayerNorm(features, elementwise_affine=affine),
     "rms": lambda features, affine: nn.RMSNorm(features, elementwise_affine=affine),
 }
@@ -127,7 +127,7 @@ VECTOR_NORMS: dict[str, Factory] = {
 MAP_NORMS: dict[str, Factory] = {
     "none": lambda features, affine: nn.Identity(),
     "batch": lambda features, affine: nn.BatchNorm2d(features, affine=affine),
-    "batch-uncentred": lambda features, affine: BatchRootMeanSquare(),
+    "batch-uncentered": lambda features, affine: BatchRootMeanSquare(),
     # One group of all channels: mean and variance of a whole sample.
     "layer": lambda features, affine: nn.GroupNorm(1, features, affine=affine),
     "rms": lambda features, affine: MapRootMeanSquare(),

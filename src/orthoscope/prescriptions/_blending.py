@@ -52,7 +52,7 @@ def critical_gain(activation: nn.Module) -> float:
     """
     kernel = kernel_of(activation)
     _, slope = value_and_slope_at_zero(activation)
-    if kernel.centred and kernel.slope_at_one > 1 and slope != 0 and _is_odd(kernel):
+    if kernel.centered and kernel.slope_at_one > 1 and slope != 0 and _is_odd(kernel):
         return rounded(1 / abs(slope))
     return rounded(1 / kernel.scale)
 

@@ -93,8 +93,8 @@ def unit_variance(diagnosis: Diagnosis) -> Prescription | None:
     )
 
 
-def iterative_orthogonalisation(diagnosis: Diagnosis) -> Prescription | None:
-    """Data-dependent weights against collapse; needs hidden layers, and no normalisation that would undo it."""
+def iterative_orthogonalization(diagnosis: Diagnosis) -> Prescription | None:
+    """Data-dependent weights against collapse; needs hidden layers, and no normalization that would undo it."""
     if len(diagnosis.anatomy.weights) < 3 or diagnosis.anatomy.norms or Symptom.COLLAPSE not in diagnosis.symptoms:
         return None
     samples, needed = diagnosis.recording.samples, _samples_needed(diagnosis)
@@ -102,7 +102,7 @@ def iterative_orthogonalisation(diagnosis: Diagnosis) -> Prescription | None:
     options = (("samples", needed),) if needed and not diagnosis.anatomy.convolutions else ()
     lacking = f"at least {needed} samples, and the batch has {samples}" if samples < needed else ""
     return Prescription(
-        "iterative orthogonalisation",
+        "iterative orthogonalization",
         "every hidden layer evens out the directions of the batch that reaches it",
         (Change(iterative_, "orthoscope.init.iterative_", options=options, batch=True, seed=SEED),),
         needs=lacking,
@@ -133,14 +133,14 @@ def blended_activations(diagnosis: Diagnosis) -> Prescription | None:
     )
 
 
-def normalised_inputs(diagnosis: Diagnosis) -> Prescription | None:
-    """Layer normalisation before every hidden layer that has none."""
+def normalized_inputs(diagnosis: Diagnosis) -> Prescription | None:
+    """Layer normalization before every hidden layer that has none."""
     if len(diagnosis.anatomy.weights) < 3:
         return None
     weights = orthogonal_weights(diagnosis)
     assert weights is not None
     return Prescription(
-        "normalisation before hidden layers",
+        "normalization before hidden layers",
         "lengths no longer depend on the weights, and the mean that all samples share is taken out",
         (Change(insert_norms_, f"{_HERE}.insert_norms_", batch=True), *weights.changes),
         architecture=True,
@@ -153,9 +153,9 @@ REMEDIES: tuple[Remedy, ...] = (
     weaker_branches,
     weaker_branches_anew,
     unit_variance,
-    iterative_orthogonalisation,
+    iterative_orthogonalization,
     blended_activations,
-    normalised_inputs,
+    normalized_inputs,
 )
 
 

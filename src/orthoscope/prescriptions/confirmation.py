@@ -25,7 +25,7 @@ SCHEMA = "orthoscope.confirmation/1"
 LEARNING_RATES = (1e-2, 1e-3, 1e-4)
 STEPS = 150
 _SAMPLES = 64  # of a batch that is cut from tensors
-_LEAST_LEARNT = 0.2  # share of guessing that counts as learnt where no shallow network can be built
+_LEAST_LEARNED = 0.2  # share of guessing that counts as learned where no shallow network can be built
 Epoch = Callable[[], Iterable[tuple[Tensor, Tensor]]]
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate, momentum=0.9),
@@ -65,7 +65,7 @@ class Confirmation(Viewed):
 
     @property
     def trains(self) -> bool | None:
-        """Whether it learnt half of what the reference learns; None if the reference learns nothing from this data."""
+        """Whether it learned half of what the reference learns; None if the reference learns nothing from this data."""
         if not self.reference_loss < self.guessing_loss:
             return None
         return trained(self.final_loss, self.reference_loss, self.guessing_loss)
@@ -166,7 +166,7 @@ def confirm(
     shallow = shallow_network([one for one, _ in seen], output, seed)
     words = "a fifth less than guessing" if shallow is None else "a shallow network"
     if shallow is None:
-        reference = guessing * (1 - _LEAST_LEARNT)
+        reference = guessing * (1 - _LEAST_LEARNED)
     else:
         reference = min(run.final for run in sweep(shallow, words, 0.0))
     runs = tuple(sweep(model, name, 0.5))

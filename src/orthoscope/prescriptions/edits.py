@@ -24,7 +24,7 @@ def scale_branches_(model: nn.Module, batch: Any, scale: float | None = None) ->
     $$ h_{i+1} = h_i + F_i(h_i) \quad\to\quad h_{i+1} = h_i + \text{scale} \cdot F_i(h_i) $$
 
     A `ResidualBlock` has a scale of its own. Any other branch is scaled by the last parameters on its way: weight and
-    bias of its last layer, or of the normalisation behind it. An activation in between must be homogeneous, as a
+    bias of its last layer, or of the normalization behind it. An activation in between must be homogeneous, as a
     ReLU is, or the factor is not exact. Branches are found in one pass of a copy on the first samples of `batch`.
     """
     blocks = {
@@ -100,18 +100,18 @@ _NORMS = (_NormBase, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
 
 
 def insert_norms_(model: nn.Module, batch: Any) -> list[str]:
-    """Put a normalisation of every sample before each hidden linear layer or convolution; returns their names.
+    """Put a normalization of every sample before each hidden linear layer or convolution; returns their names.
 
     $h \\mapsto W\\,\\mathrm{norm}(h)$: `nn.LayerNorm` before `nn.Linear`, `nn.GroupNorm` of one group before others.
     The first layer that runs is left alone, for its input is data; so is one whose input is the output
-    of a normalisation, or a view of it.
+    of a normalization, or a view of it.
     A layer named `fc` becomes `nn.Sequential(norm, fc)`: its weight is `fc.1.weight` from then on.
     """
     layers = dict(weight_layers(model))
-    hidden = list(_normalised(model, batch).items())[1:]
-    chosen = [name for name, normalised in hidden if not normalised and _norm_for(layers[name]) is not None]
+    hidden = list(_normalized(model, batch).items())[1:]
+    chosen = [name for name, normalized in hidden if not normalized and _norm_for(layers[name]) is not None]
     if not chosen:
-        raise ValueError("every hidden layer that can take one has a normalisation before it")
+        raise ValueError("every hidden layer that can take one has a normalization before it")
     for name in chosen:
         norm = _norm_for(layers[name])
         assert norm is not None
@@ -122,8 +122,8 @@ def insert_norms_(model: nn.Module, batch: Any) -> list[str]:
     return chosen
 
 
-def _normalised(model: nn.Module, batch: Any) -> dict[str, bool]:
-    """For every weight layer, in the order of their first calls on a copy, whether a normalisation made its input."""
+def _normalized(model: nn.Module, batch: Any) -> dict[str, bool]:
+    """For every weight layer, in the order of their first calls on a copy, whether a normalization made its input."""
     call = as_call(model, batch)
     twin = replica(model)
     inputs = arguments(twin, call)

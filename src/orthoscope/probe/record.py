@@ -108,7 +108,7 @@ def _record(
     samples, notes = observer.samples, []
     if samples.total == 1 and batch_statistics:
         batch_statistics = False
-        notes.append("one sample has no batch statistics: normalisation used its running ones")
+        notes.append("one sample has no batch statistics: normalization used its running ones")
     with (
         probing_mode(model, batch_statistics),
         contextlib.closing(observer),
@@ -195,7 +195,7 @@ def _require_values(model: nn.Module) -> None:
         return
     for name, parameter in chain(model.named_parameters(), model.named_buffers()):
         if is_lazy(parameter):
-            raise ValueError(f"{name} is not initialised yet: run the lazy model once on a batch, then diagnose it")
+            raise ValueError(f"{name} is not initialized yet: run the lazy model once on a batch, then diagnose it")
         if parameter.is_meta:
             raise ValueError(f"{name} is on the meta device and has no values: materialise the model, then diagnose it")
 

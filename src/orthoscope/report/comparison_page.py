@@ -234,7 +234,7 @@ def comparison_page(document: Document) -> str:
 
 
 def change_banner(document: Document) -> str:
-    """Both verdicts and the sentence, in the colour of what it is now."""
+    """Both verdicts and the sentence, in the color of what it is now."""
     before, after = ({"verdict": document["verdict"][when]} for when in _BOTH)
     signs = f"{verdict_sign(before)}<span>→</span>{verdict_sign(after)}"
     return f'<div class="banner {look(after)}">{signs}<p>{safe(document["summary"])}</p></div>'

@@ -8,7 +8,7 @@ from orthoscope.report.dataframes import Row, frame_rows
 from orthoscope.report.reading import Document, is_prediction, is_residual, is_watch
 from orthoscope.report.wording import LONGEST_TITLE, printable, shortened
 
-_MEASURED, _THEORY = "#0072b2", "#d55e00"  # told apart by colour-blind readers: Okabe & Ito
+_MEASURED, _THEORY = "#0072b2", "#d55e00"  # told apart by color-blind readers: Okabe & Ito
 
 
 @dataclass(frozen=True)

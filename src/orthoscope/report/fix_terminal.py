@@ -11,14 +11,14 @@ from rich.text import Text
 
 from orthoscope.report.comparison_page import spaced_weights
 from orthoscope.report.reading import Document
-from orthoscope.report.wording import UNDEFINED, fixed, labelled, number, printable, significant, verdict_text
+from orthoscope.report.wording import UNDEFINED, fixed, labeled, number, printable, significant, verdict_text
 
 
 def comparison_terminal(document: Document) -> RenderableType:
     """Verdicts, headline numbers, findings that went and came, and layers evenly spaced along the depth."""
     verdict = document["verdict"]
     parts: list[RenderableType] = [
-        labelled(
+        labeled(
             "COMPARED",
             Text.assemble(
                 verdict_text(verdict["before"]),
@@ -38,13 +38,13 @@ def comparison_terminal(document: Document) -> RenderableType:
 
 def fix_terminal(document: Document) -> RenderableType:
     """What was done and what it changed, then all that was thought of; `code_to_paste` goes below it."""
-    parts: list[RenderableType] = [labelled("FIX", Text(printable(document["sentence"])))]
+    parts: list[RenderableType] = [labeled("FIX", Text(printable(document["sentence"])))]
     if document["steps"]:
         parts.append(Padding(_numbers(document["comparison"]["numbers"]), (1, 0)))
     for when in ("before", "after"):
         confirmation = (document["confirmation"] or {}).get(when)
         if confirmation is not None:
-            parts.append(labelled(when, Text(printable(confirmation["summary"]))))
+            parts.append(labeled(when, Text(printable(confirmation["summary"]))))
     considered = [step for step in document["plan"] if not step["outcome"].startswith("does not apply")]
     if considered:
         parts.append(Padding(_plan(considered), (1, 0)))
@@ -63,7 +63,7 @@ def confirmation_terminal(document: Document) -> RenderableType:
         table.add_row(
             significant(run["learning_rate"]), _loss(run["final"]), _loss(run["best"]), printable(run["stopped"])
         )
-    return Group(labelled("CONFIRM", Text(printable(document["summary"]))), Padding(table, (1, 0, 0, 0)))
+    return Group(labeled("CONFIRM", Text(printable(document["summary"]))), Padding(table, (1, 0, 0, 0)))
 
 
 def comparison_markdown(document: Document) -> str:
@@ -100,7 +100,7 @@ def _value(row: Mapping[str, Any], when: str) -> str:
 
 def _findings(title: str, rows: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     return [
-        labelled(title, Text.assemble(verdict_text(row["severity"]), f"  {printable(row['reason'])}")) for row in rows
+        labeled(title, Text.assemble(verdict_text(row["severity"]), f"  {printable(row['reason'])}")) for row in rows
     ]
 
 

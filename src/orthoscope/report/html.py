@@ -30,12 +30,12 @@ _LOOKS = {Verdict.HEALTHY: "healthy", Verdict.AT_RISK: "at-risk", Verdict.SICK: 
 
 
 def look(document: Mapping[str, Any]) -> str:
-    """The class that gives a verdict its colour; shape and word go with it everywhere."""
+    """The class that gives a verdict its color; shape and word go with it everywhere."""
     return _LOOKS[Verdict(document["verdict"])]
 
 
 def symbol(look: str, x: Number, y: Number, size: Number = 6) -> str:
-    """Circle, triangle or square: a verdict must be told without colour."""
+    """Circle, triangle or square: a verdict must be told without color."""
     if look == "healthy":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}" class="{look}"/>'
     if look == "at-risk":

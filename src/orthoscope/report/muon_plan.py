@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orthoscope.report.reading import Document
-from orthoscope.report.wording import labelled
+from orthoscope.report.wording import labeled
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -43,14 +43,14 @@ def plan_table(documents: Sequence[Document]) -> RenderableType:
     first = documents[0]
     what = f"{first['parameters']} parameters, {first['elements']:.3e} elements, {first['dtype']}; per rank and step"
     return Group(
-        labelled("MUON", Text(what)),
+        labeled("MUON", Text(what)),
         Text(""),
         table,
         Text(""),
-        *(labelled(f"{cost['layout']} {cost['ranks']}", Text(_calls(cost))) for cost in documents),
-        labelled("sent", Text("to other ranks, own slice excluded; all_gather around a ring", "dim")),
-        labelled("temporary", Text("by formula: updates and exchange, without the method's work space", "dim")),
-        labelled("TFLOP", Text("five quintic steps for the parameters that the rank owns", "dim")),
+        *(labeled(f"{cost['layout']} {cost['ranks']}", Text(_calls(cost))) for cost in documents),
+        labeled("sent", Text("to other ranks, own slice excluded; all_gather around a ring", "dim")),
+        labeled("temporary", Text("by formula: updates and exchange, without the method's work space", "dim")),
+        labeled("TFLOP", Text("five quintic steps for the parameters that the rank owns", "dim")),
     )
 
 

@@ -203,7 +203,7 @@ def _layers(document: Document) -> str:
         return ""
     shown = [row for row in folded(layers, marks(document)) if isinstance(row, int)]
     hidden = len(layers) - len(shown)
-    title = f"Layers ({hidden} like their neighbours left out)" if hidden else "Layers"
+    title = f"Layers ({hidden} like their neighbors left out)" if hidden else "Layers"
     return f"<h3>{title}</h3>{layers_table([(row, layers[row]) for row in shown], document)}"
 
 

@@ -111,7 +111,7 @@ def prediction_page(document: Document) -> str:
 
 
 def _banner(document: Document) -> str:
-    """In the colour of the deepest network asked for; its verdict is among the facts."""
+    """In the color of the deepest network asked for; its verdict is among the facts."""
     answer = f'<div class="verdict">{deepest_of(document)}<small>deepest that trains</small></div>'
     return f'<div class="banner {look(document["depths"][-1])}">{answer}<p>{safe(document["summary"])}</p></div>'
 

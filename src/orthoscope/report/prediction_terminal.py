@@ -18,7 +18,7 @@ from orthoscope.report.wording import (
     LABEL_WIDTH,
     UNDEFINED,
     fixed,
-    labelled,
+    labeled,
     number,
     printable,
     rank,
@@ -193,18 +193,18 @@ _MOST_BLOCKS, _FEWEST_BLOCKS = 60, 10
 
 
 def prediction_terminal(document: Document) -> RenderableType:
-    """The answer in the first line; readable without colour and at 80 columns."""
+    """The answer in the first line; readable without color and at 80 columns."""
     return Group(
-        labelled("DEEPEST", Text.assemble((deepest_of(document), "bold"), "  ", printable(document["summary"]))),
+        labeled("DEEPEST", Text.assemble((deepest_of(document), "bold"), "  ", printable(document["summary"]))),
         _facts(document),
         Padding(DepthTable(document), (1, 0)),
         _Picture(document),
         *(
-            labelled("not checked", Text(printable(f"{row['check']}: {row['reason']}")))
+            labeled("not checked", Text(printable(f"{row['check']}: {row['reason']}")))
             for row in document["not_checked"]
         ),
-        *(labelled("limit", Text(_limit(limit))) for limit in document["limit"]),
-        *(labelled("says", Text(printable(f"{row['source']}: {row['assumes']}"))) for row in document["sources"]),
+        *(labeled("limit", Text(_limit(limit))) for limit in document["limit"]),
+        *(labeled("says", Text(printable(f"{row['source']}: {row['assumes']}"))) for row in document["sources"]),
     )
 
 
@@ -216,7 +216,7 @@ def _facts(document: Document) -> RenderableType:
         f"starting overlap {fixed(document['overlap'])}",
         f"predicted, not measured, in {document['seconds']:.1f} s",
     ]
-    return labelled("network", Text(" · ".join(facts)))
+    return labeled("network", Text(" · ".join(facts)))
 
 
 def _limit(limit: Document) -> str:
@@ -245,11 +245,11 @@ class _Picture:
         room = options.max_width - LABEL_WIDTH - 2 * (_VALUE_WIDTH + 1)
         columns = min(len(depths), max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, room)))
         span = f"depth {depths[0]} to {depths[-1]}" if len(depths) > 1 else f"depth {depths[0]}"
-        yield labelled("by depth", Text(f"{span}; gradient growth in e-folds from output to input", "dim"))
+        yield labeled("by depth", Text(f"{span}; gradient growth in e-folds from output to input", "dim"))
         for curve in _curves(self.document):
             blocks = sparkline(curve.values, curve.low, curve.high, columns)
             line = f"{curve.ends[0]:>{_VALUE_WIDTH}} {blocks} {curve.ends[1]}"
-            yield labelled(curve.name, Text(line, no_wrap=True))
+            yield labeled(curve.name, Text(line, no_wrap=True))
         yield from self._mark(depths, columns, max(columns, room + _VALUE_WIDTH))
 
     def _mark(self, depths: Sequence[int], columns: int, room: int) -> Iterator[RenderableType]:
@@ -261,7 +261,7 @@ class _Picture:
         later = f", sick from {sick}" if sick not in (None, depth) else ""
         sentences = (f"{words} depth {depth}{later}", f"{words} {depth}", str(depth))
         line = pointer(place(depths.index(depth), len(depths), columns), room, sentences)
-        yield labelled("", Text(" " * (_VALUE_WIDTH + 1) + line, no_wrap=True))
+        yield labeled("", Text(" " * (_VALUE_WIDTH + 1) + line, no_wrap=True))
 
 
 def _curves(document: Document) -> list[_Curve]:

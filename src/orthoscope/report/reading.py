@@ -100,8 +100,8 @@ def possible_rank(layer: LayerRow) -> int:
     return int(min(layer["samples"], layer["units"]))
 
 
-def possible_centred_rank(layer: LayerRow) -> int:
-    """Most directions around the mean: centring takes one sample."""
+def possible_centered_rank(layer: LayerRow) -> int:
+    """Most directions around the mean: centering takes one sample."""
     return int(min(layer["samples"] - 1, layer["units"]))
 
 
@@ -115,5 +115,5 @@ def last_telling_layer(document: Document) -> LayerRow | None:
     measured: list[LayerRow] = [layer for layer in document["layers"] if layer["sample_view"] is not None]
     if not measured:
         return None
-    widest = max(possible_centred_rank(layer) for layer in measured)
-    return next(layer for layer in reversed(measured) if possible_centred_rank(layer) == widest)
+    widest = max(possible_centered_rank(layer) for layer in measured)
+    return next(layer for layer in reversed(measured) if possible_centered_rank(layer) == widest)

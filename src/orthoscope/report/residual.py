@@ -20,7 +20,7 @@ from orthoscope.report.wording import (
     LONGEST_TITLE,
     UNDEFINED,
     fixed,
-    labelled,
+    labeled,
     number,
     printable,
     shortened,
@@ -28,7 +28,7 @@ from orthoscope.report.wording import (
 )
 
 STATE_WORDS = {True: "holds", False: "fails", None: "not known"}
-_COLOURS = {"ALIGNED": "bold green", "PARTLY ALIGNED": "bold yellow", "NOT ALIGNED": "bold red", "UNKNOWN": "bold"}
+_COLORS = {"ALIGNED": "bold green", "PARTLY ALIGNED": "bold yellow", "NOT ALIGNED": "bold red", "UNKNOWN": "bold"}
 _LONGEST_NAME = 40
 _NAMES_SHOWN = 4
 _WIDE = 100  # columns from which a table has room for shapes and energies
@@ -36,12 +36,12 @@ _MOST_BLOCKS = 40
 
 
 def residual_terminal(document: Document) -> RenderableType:
-    """Readable without colour and at 80 columns."""
-    verdict = Text(document["verdict"], _COLOURS[document["verdict"]])
+    """Readable without color and at 80 columns."""
+    verdict = Text(document["verdict"], _COLORS[document["verdict"]])
     return Group(
-        labelled("VERDICT", Text.assemble(verdict, "  ", printable(document["summary"]))),
+        labeled("VERDICT", Text.assemble(verdict, "  ", printable(document["summary"]))),
         _facts(document),
-        *(labelled(row["key"], Text(statement_words(row))) for row in document["statements"]),
+        *(labeled(row["key"], Text(statement_words(row))) for row in document["statements"]),
         Padding(_Blocks(document), (1, 0)),
         *_rest(document),
     )
@@ -66,7 +66,7 @@ def _facts(document: Document) -> RenderableType:
     ]
     if whole is not None:
         facts.append(f"whole network log σ {significant(whole['mean_log'])} ± {significant(whole['spread_log'])}")
-    return labelled("network", Text(" · ".join([*facts, f"{document['seconds']:.1f} s"])))
+    return labeled("network", Text(" · ".join([*facts, f"{document['seconds']:.1f} s"])))
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,9 @@ def _rest(document: Document) -> list[RenderableType]:
     if left_out:
         names = ", ".join(printable(row["name"]) or "(model)" for row in left_out[:_NAMES_SHOWN])
         more = ", …" if len(left_out) > _NAMES_SHOWN else ""
-        parts.append(labelled("left out", Text(f"additions that are no residual branch, in {names}{more}")))
-        parts.append(labelled("", Text(printable(f"the first: {left_out[0]['reason']}"), "dim")))
-    return parts + [labelled("note", Text(printable(note))) for note in document["notes"]]
+        parts.append(labeled("left out", Text(f"additions that are no residual branch, in {names}{more}")))
+        parts.append(labeled("", Text(printable(f"the first: {left_out[0]['reason']}"), "dim")))
+    return parts + [labeled("note", Text(printable(note))) for note in document["notes"]]
 
 
 _LOOKS = {"ALIGNED": "healthy", "PARTLY ALIGNED": "at-risk", "NOT ALIGNED": "sick", "UNKNOWN": "at-risk"}

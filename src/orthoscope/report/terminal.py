@@ -33,7 +33,7 @@ from orthoscope.report.watch import history_text
 from orthoscope.report.wording import (
     count,
     fixed,
-    labelled,
+    labeled,
     layer_name,
     printable,
     rank_at_end,
@@ -51,7 +51,7 @@ _WIDE = 104  # columns from which a gallery has room for where a symptom begins 
 
 
 def terminal(document: Document) -> RenderableType:
-    """Everything a reader needs, the answer in the first line; readable without colour and at 80 columns."""
+    """Everything a reader needs, the answer in the first line; readable without color and at 80 columns."""
     if is_prediction(document):
         return prediction_terminal(document)
     if is_residual(document):
@@ -65,7 +65,7 @@ def terminal(document: Document) -> RenderableType:
         parts.append(Padding(LayerTable(document), (1, 0)))
     else:
         parts.append(Text("no layer was observed", "dim"))
-    parts.append(labelled("theory", Text(theory_words(document))))
+    parts.append(labeled("theory", Text(theory_words(document))))
     parts.append(_checks(document))
     if document.get("residual"):
         parts += [Text("\nresidual alignment", "bold"), residual_terminal(document["residual"])]
@@ -122,7 +122,7 @@ def _gallery_row(document: Document, wide: bool) -> list[RenderableType]:
 
 
 def _headline(document: Document) -> RenderableType:
-    return labelled("VERDICT", Text.assemble(verdict_text(document["verdict"]), "  ", printable(document["summary"])))
+    return labeled("VERDICT", Text.assemble(verdict_text(document["verdict"]), "  ", printable(document["summary"])))
 
 
 def _risk(document: Document) -> list[RenderableType]:
@@ -131,7 +131,7 @@ def _risk(document: Document) -> list[RenderableType]:
     if risk is None or risk["value"] is None:
         return []
     worth = f"calibrated on n={risk['networks']}; right for {risk['accuracy']:.0%} of {risk['tested_on']} held out"
-    return [labelled("risk", Text(f"{risk['value']:.2f} that it does not train ({worth})"))]
+    return [labeled("risk", Text(f"{risk['value']:.2f} that it does not train ({worth})"))]
 
 
 def _facts(document: Document) -> RenderableType:
@@ -142,23 +142,23 @@ def _facts(document: Document) -> RenderableType:
         f"slope {slope(document)} per weight layer toward the input",
         f"{document['seconds']:.1f} s",
     ]
-    return labelled("network", Text(" · ".join([printable(document["name"]), *facts])))
+    return labeled("network", Text(" · ".join([printable(document["name"]), *facts])))
 
 
 def _checks(document: Document) -> RenderableType:
-    parts: list[RenderableType] = [labelled("found", _found(finding)) for finding in findings(document, State.FOUND)]
+    parts: list[RenderableType] = [labeled("found", _found(finding)) for finding in findings(document, State.FOUND)]
     clean = [finding["check"] for finding in findings(document, State.CLEAN)]
     if clean:
-        parts.append(labelled("clean", Text(printable(", ".join(clean)))))
+        parts.append(labeled("clean", Text(printable(", ".join(clean)))))
     for finding in findings(document, State.NOT_CHECKED):
-        parts.append(labelled("not checked", Text(printable(f"{finding['check']}: {finding['reason']}"))))
+        parts.append(labeled("not checked", Text(printable(f"{finding['check']}: {finding['reason']}"))))
     unobserved = [printable(module["name"]) or "(model)" for module in document["unobserved"]]
     if unobserved:
         names = ", ".join(unobserved[:_NAMES_SHOWN]) + (", …" if len(unobserved) > _NAMES_SHOWN else "")
         parts.append(
-            labelled("unobserved", Text(f"{len(unobserved)} module{'s' if len(unobserved) > 1 else ''}: {names}"))
+            labeled("unobserved", Text(f"{len(unobserved)} module{'s' if len(unobserved) > 1 else ''}: {names}"))
         )
-    parts += [labelled("note", Text(printable(note))) for note in document["notes"]]
+    parts += [labeled("note", Text(printable(note))) for note in document["notes"]]
     return Group(*parts)
 
 

@@ -1,6 +1,6 @@
 """How the values of a document read: numbers, shapes, names.
 
-Lines of a terminal: a label with its sentence beside it, a verdict in its colour.
+Lines of a terminal: a label with its sentence beside it, a verdict in its color.
 """
 
 import unicodedata
@@ -107,10 +107,10 @@ def shortened(text: str, length: int) -> str:
 
 
 LABEL_WIDTH = 13  # columns, with the space after it
-_COLOURS = {Verdict.HEALTHY: "bold green", Verdict.AT_RISK: "bold yellow", Verdict.SICK: "bold red"}
+_COLORS = {Verdict.HEALTHY: "bold green", Verdict.AT_RISK: "bold yellow", Verdict.SICK: "bold red"}
 
 
-def labelled(label: str, content: Text) -> Table:
+def labeled(label: str, content: Text) -> Table:
     """A label and a sentence that wraps beside it, not under it."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=LABEL_WIDTH - 2, no_wrap=True)
@@ -120,5 +120,5 @@ def labelled(label: str, content: Text) -> Table:
 
 
 def verdict_text(verdict: str) -> Text:
-    """The word in its colour; it is told by the word alone as well."""
-    return Text(str(verdict), _COLOURS[Verdict(verdict)])
+    """The word in its color; it is told by the word alone as well."""
+    return Text(str(verdict), _COLORS[Verdict(verdict)])

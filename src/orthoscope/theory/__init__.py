@@ -74,7 +74,7 @@ from orthoscope.theory.kernel.convergence import (
     contraction_rate,
     convergence_case,
     distance_bound,
-    normalised_rate,
+    normalized_rate,
     slow_distance,
 )
 from orthoscope.theory.kernel.hermite import hermite_coefficients, hermite_polynomials, hermite_table
@@ -106,9 +106,9 @@ from orthoscope.theory.residual.alignment import (
     unconstrained_jacobians_optimum,
 )
 from orthoscope.theory.residual.normalized_gradient import (
-    NormalisedResidualGradients,
-    gradient_before_normalisation,
-    normalised_residual_gradients,
+    NormalizedResidualGradients,
+    gradient_before_normalization,
+    normalized_residual_gradients,
     without_direction,
     without_mean,
 )
@@ -124,7 +124,7 @@ __all__ = [
     "LinearLaw",
     "LostSignal",
     "NoTheory",
-    "NormalisedResidualGradients",
+    "NormalizedResidualGradients",
     "Propagation",
     "Signal",
     "Source",
@@ -153,7 +153,7 @@ __all__ = [
     "gap_trajectory",
     "gaussian_inputs",
     "gaussian_isometry_gap",
-    "gradient_before_normalisation",
+    "gradient_before_normalization",
     "gradient_growth",
     "gradient_log_norm_bound",
     "gram_condition",
@@ -186,8 +186,8 @@ __all__ = [
     "mean_field_weakest_gap_bound",
     "mean_squared_singular_values",
     "next_gap_bound",
-    "normalised_rate",
-    "normalised_residual_gradients",
+    "normalized_rate",
+    "normalized_residual_gradients",
     "propagate",
     "propagated_layers",
     "random_parameter_independence",

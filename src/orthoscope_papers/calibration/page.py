@@ -59,7 +59,7 @@ def _beginning(calibration: Mapping[str, Any], trainings: Sequence[Training]) ->
         "<!-- written by `make calibrate` from results/calibration; do not edit -->",
         "",
         f"{len(grid())} networks, {len({m.network.family for m in grid()})} families: fully connected, convolutional, "
-        "residual and Transformers; 5 to 300 layers, 16 to 512 wide; ten activations; no normalisation, batch, layer "
+        "residual and Transformers; 5 to 300 layers, 16 to 512 wide; ten activations; no normalization, batch, layer "
         "or RMS norm before or after; weights by He, Xavier, PyTorch, orthogonal, LSUV, whitening, too small, too "
         "large. Each is diagnosed, then trained for 150 steps of Adam at three learning rates (1e-4, 1e-3, 1e-2) on "
         "the digits or on Fashion-MNIST at 14x14 pixels. A network *trains* if its best loss shows at least half "
@@ -70,7 +70,7 @@ def _beginning(calibration: Mapping[str, Any], trainings: Sequence[Training]) ->
         "",
         f"Limits are fitted to {calibration['fitted_to']} networks, by maximum likelihood. Everything below is counted "
         f"on the {calibration['held_out']['orthoscope']['networks']} others, which share no family (kind, activation, "
-        "normalisation, skips) with those: every second family of each kind, in the order of a hash of its name. "
+        "normalization, skips) with those: every second family of each kind, in the order of a hash of its name. "
         "`make calibrate` does all of it again, in an hour and a half on two cores.",
         "",
     ]

@@ -61,7 +61,7 @@ def run(config: Config) -> list[Row]:
     for width in config.widths:
         recording = simulate(
             spread_input(config.batch, width, config.spread),
-            Chain(width, norm="batch_uncentred"),
+            Chain(width, norm="batch_uncentered"),
             config.depth,
             seeds=config.seeds,
             record={"values": torch.linalg.svdvals},

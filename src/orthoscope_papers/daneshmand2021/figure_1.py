@@ -27,7 +27,7 @@ CLAIM = (
 )
 KIND = "simulation"
 NORMALIZED, VANILLA = "batch norm", "vanilla"
-NORMS = {NORMALIZED: "batch_uncentred", VANILLA: "none"}
+NORMS = {NORMALIZED: "batch_uncentered", VANILLA: "none"}
 # Read off the picture, to about 0.02: means of 20 runs, which scatter more than that.
 READ = {NORMALIZED: {5: 0.79, 10: 0.14, 20: 0.12, 50: 0.14}, VANILLA: {5: 0.28, 10: 0.36, 20: 0.59, 50: 0.76}}
 READING = 0.02

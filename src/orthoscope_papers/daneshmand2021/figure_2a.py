@@ -55,7 +55,7 @@ def run(config: Config) -> list[Row]:
     for width in config.widths:
         recording = simulate(
             uneven_input(config.batch, width, config.smallest),
-            Chain(width, norm="batch_uncentred"),
+            Chain(width, norm="batch_uncentered"),
             config.depth,
             seeds=config.seeds,
             record={"gap": orthogonality_gap},

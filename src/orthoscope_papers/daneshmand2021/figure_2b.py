@@ -52,7 +52,7 @@ def run(config: Config) -> list[Row]:
     for width in config.widths:
         recording = simulate(
             uneven_input(config.batch, width, config.smallest),
-            Chain(width, norm="batch_uncentred"),
+            Chain(width, norm="batch_uncentered"),
             depth,
             seeds=config.seeds,
             record={"gap": orthogonality_gap},

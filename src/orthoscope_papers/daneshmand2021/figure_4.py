@@ -19,7 +19,7 @@ from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, student_interval
 
 CLAIM = (
-    "Started from iterative orthogonalisation by a batch of as many samples as a layer has units, deep ReLU networks "
+    "Started from iterative orthogonalization by a batch of as many samples as a layer has units, deep ReLU networks "
     "without batch norm learn as fast as shallow ones. By three times as many, depth still slows them, though less "
     "than from Xavier's weights, and from the start of the notebook they diverge at the paper's learning rate."
 )

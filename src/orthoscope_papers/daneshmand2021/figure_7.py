@@ -26,7 +26,7 @@ from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, student_interval
 
 CLAIM = (
-    "From a start that orthogonalises patches, a convolutional network of 80 layers learns when from Xavier's weights "
+    "From a start that orthogonalizes patches, a convolutional network of 80 layers learns when from Xavier's weights "
     "it has not begun to, and depth costs it a smaller share of what a shallow one learns."
 )
 KIND = "training"

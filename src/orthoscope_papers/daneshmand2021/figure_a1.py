@@ -21,7 +21,7 @@ from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, student_interval
 
 CLAIM = (
-    "Of all arms, iterative orthogonalisation leaves a deep ReLU network with the lowest training loss. Orthogonal "
+    "Of all arms, iterative orthogonalization leaves a deep ReLU network with the lowest training loss. Orthogonal "
     "weights as printed, of the mean singular value, leave it unable to learn. Adaptive clipping, printed as a help, "
     "hardly helps at the learning rate of Figure 4, where few gradients are long enough to be clipped."
 )
@@ -111,7 +111,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
     gains = {arm: advantage(rows, arm, deepest) for arm in ARMS}
     gain = {arm: student_interval(values) for arm, values in gains.items()}
     return {
-        "from iterative orthogonalisation it learns more than from Xavier's weights": gain[ITERATIVE][1] > 0,
+        "from iterative orthogonalization it learns more than from Xavier's weights": gain[ITERATIVE][1] > 0,
         "and most of all arms": all(
             student_interval([a - b for a, b in zip(gains[ITERATIVE], gains[arm], strict=True)])[1] > 0
             for arm in ARMS
@@ -124,7 +124,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
         "at λ = 1 fewer than one gradient in a hundred is clipped, and little changes": (
             clipped(rows, "clipping 1", deepest) < 0.01 and abs(gain["clipping 1"][0]) < 0.2 * gain[ITERATIVE][0]
         ),
-        "clipping at λ = 0.1 gains less than half of what iterative orthogonalisation does": (
+        "clipping at λ = 0.1 gains less than half of what iterative orthogonalization does": (
             gain["clipping 0.1"][0] < 0.5 * gain[ITERATIVE][0]
         ),
     }

@@ -58,7 +58,7 @@ def run(config: Config) -> list[Row]:
         products = vanilla_products(start, Chain(width), depth, seeds=config.seeds, layers=layers)
         recording = simulate(
             start,
-            Chain(width, norm="batch_uncentred"),
+            Chain(width, norm="batch_uncentered"),
             depth,
             seeds=config.seeds,
             record={"gap": orthogonality_gap},

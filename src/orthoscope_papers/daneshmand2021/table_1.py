@@ -74,7 +74,7 @@ def rows_of(config: Config, network: str, width: int) -> list[Row]:
 
 
 def connected(config: Config, network: str, width: int) -> Float[Tensor, "seeds depths"]:
-    norm = "batch_uncentred" if network == NORMALIZED else "none"
+    norm = "batch_uncentered" if network == NORMALIZED else "none"
     start = torch.eye(config.samples, width, dtype=torch.float64) / math.sqrt(config.samples)
     if network == NORMALIZED:
         start = gaussians(config.samples, width, 0.99, torch.Generator().manual_seed(0)).double()

@@ -57,7 +57,7 @@ def run(config: Config) -> list[Row]:
     for batch, width in config.sizes:
         recording = simulate(
             spread_input(batch, width, config.spread),
-            Chain(width, norm="batch_uncentred"),
+            Chain(width, norm="batch_uncentered"),
             config.depth,
             seeds=config.seeds,
             record={"gap": orthogonality_gap, "weakest": _weakest},

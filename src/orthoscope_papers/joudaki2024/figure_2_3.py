@@ -63,7 +63,7 @@ def run(config: Config) -> list[Row]:
         inputs = torch.stack([_input(batch, width, seed) for seed in config.seeds])
         recording = simulate(
             inputs,
-            Chain(width, norm="batch_uncentred"),
+            Chain(width, norm="batch_uncentered"),
             config.depth,
             seeds=config.seeds,
             record={"energy": weakest_energy},

@@ -27,11 +27,11 @@ from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.gram_chains import distance, frame, predicted_distance, root_mean_square
 
 CLAIM = (
-    "Without normalisation the distance of Gram matrices from their mean field grows with depth; with batch "
-    "normalisation it stays at a level of order width^(-1/2) at any depth."
+    "Without normalization the distance of Gram matrices from their mean field grows with depth; with batch "
+    "normalization it stays at a level of order width^(-1/2) at any depth."
 )
 KIND = "simulation"
-VANILLA = "linear, no normalisation"
+VANILLA = "linear, no normalization"
 NETWORKS = {VANILLA: "identity", "linear, batch norm": "identity", "ReLU, batch norm": "relu"}
 
 
@@ -111,7 +111,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
 
     growth = [root_mean_square(distances(rows, VANILLA, layer)) for layer in layers]
     return {
-        "without normalisation the distance at the last layer is at least three times that of the first": (
+        "without normalization the distance at the last layer is at least three times that of the first": (
             growth[-1] > 3 * growth[0]
         ),
         "and follows the exact moments of products of Wishart matrices within 30 % at every layer": all(
@@ -147,9 +147,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
         why += f"theory gives {level:.3g} (root mean square)"
         found.append(Evidence(f"‖G - G*‖ at layer {last}, {network}", None, mean, low, high, verdict, why))
     off = float(gram_fixed_point("identity", rows[0].batch)[0, 1])
-    why = (
-        "erratum joudaki2024-section-3.3.4: with centring G* is n/(n-1) (I - 11ᵀ/n), not the identity; measured from it"
-    )
+    why = "erratum joudaki2024-section-3.3.4: centered, G* is n/(n-1) (I - 11ᵀ/n), not the identity; measured from it"
     found.append(Evidence("off-diagonal entry of G*, linear, batch norm", 0.0, off, off, off, "corrected", why))
     return found
 
@@ -172,7 +170,7 @@ def plot(rows: list[Row]) -> str:
                 "layer",
                 (1, layers[-1]),
                 (0.03, 10),
-                [*levels, predicted_series("exact, no normalisation (root mean square)", layers, exact)],
+                [*levels, predicted_series("exact, no normalization (root mean square)", layers, exact)],
                 references,
                 logarithmic_up=True,
             )

@@ -26,7 +26,7 @@ from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.gram_chains import distance, frame, gram, predicted_distance, root_mean_square
 
 CLAIM = (
-    "With batch normalisation Gram matrices approach the fixed point of the mean field geometrically, at a rate that "
+    "With batch normalization Gram matrices approach the fixed point of the mean field geometrically, at a rate that "
     "can be computed, down to a level that width decides. An empirical law: the proof of its bound rests on a false "
     "lemma."
 )

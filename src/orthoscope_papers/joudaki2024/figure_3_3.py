@@ -14,7 +14,7 @@ from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.gram_chains import deep_distances, power, predicted_distance, root_mean_square
 
 CLAIM = (
-    "Deep in a network with batch normalisation the distance of the Gram matrix from the fixed point of the mean "
+    "Deep in a network with batch normalization the distance of the Gram matrix from the fixed point of the mean "
     "field falls as width^(-1/2): an empirical law, with a constant that linear response predicts."
 )
 KIND = "simulation"

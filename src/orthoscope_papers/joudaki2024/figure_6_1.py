@@ -65,7 +65,7 @@ def run(config: Config) -> list[Row]:
     for width in config.widths:
         recording = simulate(
             starts(width, config),
-            Chain(width, init="orthogonal", norm="batch_uncentred"),
+            Chain(width, init="orthogonal", norm="batch_uncentered"),
             config.depth,
             seeds=config.seeds,
             record={"gap": isometry_gap},

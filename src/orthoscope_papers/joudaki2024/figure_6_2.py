@@ -57,7 +57,7 @@ def cells(config: Config) -> list[Config]:
 def run(config: Config) -> list[Row]:
     """Every kind of batch: the first so many images of each batch, again and again."""
     images = image_starts(config)
-    chain = Chain(config.width, init="orthogonal", norm="batch_uncentred")
+    chain = Chain(config.width, init="orthogonal", norm="batch_uncentered")
     rows = []
     for count in config.different:
         repeated = [index % count for index in range(config.batch)]
@@ -78,7 +78,7 @@ def interpolated_growth(different: int, width: int) -> float:
     $m = d$, where the gradient is conserved. Between, it is an observation and not a theorem. Both are means of
     squares, which a few networks dominate when $m$ is 3 or 4: typical ones grow less.
     """
-    return gradient_growth(different, centred=False) - gradient_growth(width, centred=False)
+    return gradient_growth(different, centered=False) - gradient_growth(width, centered=False)
 
 
 def check(rows: list[Row]) -> dict[str, bool]:

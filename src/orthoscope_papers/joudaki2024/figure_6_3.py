@@ -55,7 +55,7 @@ def run(config: Config) -> list[Row]:
     images = image_starts(config)
     rows = []
     for init in config.inits:
-        rows += first_gradients(init, Chain(config.width, init=init, norm="batch_uncentred"), config, images)
+        rows += first_gradients(init, Chain(config.width, init=init, norm="batch_uncentered"), config, images)
     return rows
 
 
@@ -73,7 +73,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
 def compare(rows: list[Row]) -> list[Evidence]:
     """Growth per layer, and the log-gradient at depth 1000."""
     width, batch, deepest = rows[0].width, rows[0].batch, max(row.depth for row in rows)
-    wide = gradient_growth(batch, centred=False)
+    wide = gradient_growth(batch, centered=False)
     found = []
     for init in ("orthogonal", "gaussian"):
         mean, low, high = late_growth(rows, init)
@@ -96,7 +96,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
 def plot(rows: list[Row]) -> str:
     """Both laws, and the growth of wide Gaussian networks from the shallowest of these on."""
     depths = sorted({row.depth for row in rows})
-    wide = gradient_growth(rows[0].batch, centred=False)
+    wide = gradient_growth(rows[0].batch, centered=False)
     start = interval(curve(rows, "gaussian")[depths[0]])[0]
     line = [start + wide * (depth - depths[0]) for depth in depths]
     more = [predicted_series("wide Gaussian networks: ½ log((n−1)/(n−2)) a layer", depths, line)]

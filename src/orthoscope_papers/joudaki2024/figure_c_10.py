@@ -23,12 +23,10 @@ from orthoscope_papers.joudaki2024.first_gradients import (
 
 __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
-CLAIM = (
-    "With orthogonal weights and the identity, gradients stay bounded in depth with and without centring in batch norm."
-)
+CLAIM = "With orthogonal weights and the identity, gradients stay bounded in depth whether batch norm centers or not."
 KIND = "simulation"
 DATA = ("cifar10",)
-NORMS = {"batch": "standard, centred", "batch_uncentred": "without centring"}
+NORMS = {"batch": "standard, centered", "batch_uncentered": "without centering"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def run(config: Config) -> list[Row]:
 
 def check(rows: list[Row]) -> dict[str, bool]:
     """No explosion in either, and alike."""
-    explosion = gradient_growth(rows[0].batch, centred=True)  # of wide Gaussian networks
+    explosion = gradient_growth(rows[0].batch, centered=True)  # of wide Gaussian networks
     growth = {name: late_growth(rows, name, 3.0) for name in NORMS.values()}
     deepest = max(row.depth for row in rows)
     levels = [interval(curve(rows, name)[deepest])[0] for name in NORMS.values()]
@@ -71,7 +69,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
 
 def compare(rows: list[Row]) -> list[Evidence]:
     """Growth per layer of both."""
-    explosion = gradient_growth(rows[0].batch, centred=True)
+    explosion = gradient_growth(rows[0].batch, centered=True)
     found = []
     for name in NORMS.values():
         mean, low, high = late_growth(rows, name)

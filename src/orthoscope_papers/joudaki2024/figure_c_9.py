@@ -54,7 +54,7 @@ def run(config: Config) -> list[Row]:
     images = image_starts(config)
     rows = []
     for name in config.activations:
-        chain = Chain(config.width, init="orthogonal", activation=name, norm="batch_uncentred")
+        chain = Chain(config.width, init="orthogonal", activation=name, norm="batch_uncentered")
         recording = simulate(
             images,
             chain,

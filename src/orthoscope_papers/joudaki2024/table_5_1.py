@@ -18,7 +18,7 @@ from orthoscope.theory import hermite_polynomials, hermite_table
 from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 
-CLAIM = "Table 5.1 is right, and normalised Hermite polynomials of Gaussians of covariance ρ have covariances ρ^k δ_kl."
+CLAIM = "Table 5.1 is right, and normalized Hermite polynomials of Gaussians of covariance ρ have covariances ρ^k δ_kl."
 KIND = "simulation"
 # As printed: the coefficients of He_k, lowest power first, and the number under the root of 1/√k!.
 PRINTED: tuple[tuple[tuple[int, ...], int], ...] = (

@@ -27,11 +27,11 @@ from orthoscope_papers.drawing import Panel, figure, predicted_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 
 CLAIM = (
-    "Centred, stable and non-linear mean the same in terms of the activation, its Hermite coefficients and its kernel "
+    "Centered, stable and non-linear mean the same in terms of the activation, its Hermite coefficients and its kernel "
     "map; but κ′(1) cannot be read off a series cut at 25 terms, which gives 0.948 for ReLU instead of 1."
 )
 KIND = "simulation"
-PROPERTIES = ("centred", "stable", "non-linear", "slope at 1")
+PROPERTIES = ("centered", "stable", "non-linear", "slope at 1")
 SMOOTH_ERROR = 1e-3  # of a series cut at 25 terms, relative to the energy of φ, where φ is smooth
 
 
@@ -126,14 +126,14 @@ def check(rows: list[Row]) -> dict[str, bool]:
             relative_error(rows, name, kind, "coefficients") < SMOOTH_ERROR
             for name, kind in product(names(rows), table)
         ),
-        "zero is zero by all routes: odd activations are centred, linear ones have no non-linear part": all(
+        "zero is zero by all routes: odd activations are centered, linear ones have no non-linear part": all(
             max(values(rows, name, kind, route)) < 1e-6
-            for name, kind in (("tanh", "centred"), ("identity", "non-linear"))
+            for name, kind in (("tanh", "centered"), ("identity", "non-linear"))
             for route in ("activation", "coefficients", "kernel")
         ),
-        "and what is not zero is not: sigmoid is not centred, tanh is not linear": all(
+        "and what is not zero is not: sigmoid is not centered, tanh is not linear": all(
             min(values(rows, name, kind, route)) > 0.01
-            for name, kind in (("sigmoid", "centred"), ("tanh", "non-linear"))
+            for name, kind in (("sigmoid", "centered"), ("tanh", "non-linear"))
             for route in ("activation", "coefficients", "kernel")
         ),
         "κ′(1) is the mean of φ′², to 1 %": all(

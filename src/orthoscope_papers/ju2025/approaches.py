@@ -20,7 +20,7 @@ from orthoscope_papers.ju2025.arms import APPROACHES, ARMS, MANIFOLD, MUON, PARA
 from orthoscope_papers.ju2025.measured_training import CHOICE, COMPARISON, QUANTILES, Budget, Row, training
 
 CLAIM = (
-    "Optimizers on the manifold and parametrisations keep weights orthogonal to rounding at every step, penalties keep "
+    "Optimizers on the manifold and parametrizations keep weights orthogonal to rounding at every step, penalties keep "
     "them near it, and free training leaves it, in a deep network not as far as Gaussian weights, whose spectrum "
     "reaches to zero. Muon leaves weights free and makes updates of one RMS → RMS norm in all layers, as no other does "
     "in a deep one."

@@ -254,7 +254,7 @@ ERRATA: tuple[Erratum, ...] = (
     Erratum(
         key="ju2025-objective",
         source="ju2025",
-        where="slide 17, the constrained optimisation problem",
+        where="slide 17, the constrained optimization problem",
         printed="min_ΔW ⟨R(W), ΔW⟩ s.t. ‖ΔW‖₂ ≤ η. The solution to this problem is ΔW* ∝ UVᵀ, where ∇R(W) = UΣVᵀ",
         case="R(W) = ‖W‖_F²/2, W = diag(3, -4): R(W) is a number, so the product is read as R(W) Σ_ij ΔW_ij, which is "
         "0 at every multiple of UVᵀ and -25η at -η 11ᵀ/2",

@@ -166,8 +166,8 @@ def _plane(path: list[Tensor]) -> list[tuple[float, float]]:
     """The last stage of the first sample's path on its two principal axes, in units of its length from end to end."""
     size = path[-1].shape[-1]
     points = torch.stack([point[0].double() for point in path if point.shape[-1] == size])
-    centred = points - points.mean(0)
-    axes = torch.linalg.svd(centred, full_matrices=False).Vh[:2]
+    centered = points - points.mean(0)
+    axes = torch.linalg.svd(centered, full_matrices=False).Vh[:2]
     # The sign of an axis is arbitrary: it goes the way the representation goes.
     axes = axes * torch.where(axes @ (points[-1] - points[0]) < 0, -1.0, 1.0).unsqueeze(-1)
     flat = (points - points[0]) @ axes.mT / torch.linalg.vector_norm(points[-1] - points[0])

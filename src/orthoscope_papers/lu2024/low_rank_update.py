@@ -179,7 +179,7 @@ def check(rows: list[Row]) -> dict[str, bool]:
         "rank up to 4, small rate: PII rises by less than a tenth of the random value, in every network": all(
             interval(rises(rows, network, rank, small))[1] < 0.1 * random for network in NETWORKS for rank in low
         ),
-        "but it does rise: zero is outside the interval for the orthogonal, normalised, residual network": (
+        "but it does rise: zero is outside the interval for the orthogonal, normalized, residual network": (
             interval(rises(rows, "orthogonal", max(low), small))[0] > 0
         ),
         "at the small rate full fine-tuning raises it more than rank up to 4, in every network": all(

@@ -32,7 +32,7 @@ ORIGINAL, BOTH = "original", "norm_residual"
 # Is the network normalized, and has it skips.
 ARMS = {
     ORIGINAL: (False, False),
-    "normalisation": (True, False),
+    "normalization": (True, False),
     "residual": (False, True),
     BOTH: (True, True),
 }
@@ -201,7 +201,7 @@ NETWORKS = CONNECTED, CONVOLUTIONAL
 # PII of the three hidden layers, as printed.
 PRINTED_4 = {
     ORIGINAL: (0.131, 0.148, 0.153),
-    "normalisation": (0.100, 0.107, 0.128),
+    "normalization": (0.100, 0.107, 0.128),
     "residual": (0.111, 0.137, 0.147),
     BOTH: (0.079, 0.090, 0.107),
 }
@@ -216,11 +216,11 @@ def check_4(rows: list[Row]) -> dict[str, bool]:
     better = {arm: interval(gains(rows, CONVOLUTIONAL, OPTIMIZER, arm, accuracy)) for arm in added}
     dimension = next(row.dimension for row in rows if row.network == CONNECTED)
     return {
-        "convolutional: normalisation alone lowers PII": change[CONVOLUTIONAL, "normalisation"][2] < 0,
+        "convolutional: normalization alone lowers PII": change[CONVOLUTIONAL, "normalization"][2] < 0,
         "convolutional: skip connections alone lower PII": change[CONVOLUTIONAL, "residual"][2] < 0,
         "convolutional: both together lower PII": change[CONVOLUTIONAL, BOTH][2] < 0,
-        "convolutional: with normalisation, alone or with skip connections, accuracy is higher": all(
-            better[arm][1] > 0 for arm in ("normalisation", BOTH)
+        "convolutional: with normalization, alone or with skip connections, accuracy is higher": all(
+            better[arm][1] > 0 for arm in ("normalization", BOTH)
         ),
         "fully connected: no arm moves PII from the original's by a twentieth of that of random vectors": all(
             max(-change[CONNECTED, arm][1], change[CONNECTED, arm][2]) < random_parameter_independence(dimension) / 20
@@ -238,13 +238,13 @@ def compare_4(rows: list[Row]) -> list[Evidence]:
             printed_number(f"PII, {arm}, layer {layer}", PRINTED_4[arm][layer - 1], by_seed(own, pii), rows[0].dataset)
         )
     for network in NETWORKS:
-        for arm in ("normalisation", "residual"):
+        for arm in ("normalization", "residual"):
             quantity = f"{network}: {arm} alone lowers PII (with less without)"
             found.append(trend(quantity, gains(rows, network, OPTIMIZER, arm, pii), -1))
-        for arm in ("normalisation", "residual"):
+        for arm in ("normalization", "residual"):
             quantity = f"{network}: both lower PII more than {arm} alone"
             found.append(trend(quantity, gains(rows, network, OPTIMIZER, BOTH, pii, base=arm), -1))
-        for arm in ("normalisation", "residual", BOTH):
+        for arm in ("normalization", "residual", BOTH):
             quantity = f"{network}: {arm} raises accuracy (with less without)"
             found.append(trend(quantity, gains(rows, network, OPTIMIZER, arm, accuracy), 1))
     return found
@@ -309,7 +309,7 @@ LARGE: dict[str, Any] = {
 }
 
 table_3 = Figure(
-    claim="Normalisation and skip connections together lower the PII that training ends with, and raise the accuracy, "
+    claim="Normalization and skip connections together lower the PII that training ends with, and raise the accuracy, "
     "with Adam as with SGD.",
     default=COMPARED_3,
     quick=replace(COMPARED_3, steps=100, multiples=(2.0,), seeds=(0, 1, 2), **DIGITS),
@@ -319,8 +319,8 @@ table_3 = Figure(
     plot=plot_3,
 )
 table_4 = Figure(
-    claim="In a convolutional network normalisation lowers the PII that training ends with, skip connections lower it "
-    "too, and so do both together, though not decidedly more than one of them; accuracy rises with normalisation. "
+    claim="In a convolutional network normalization lowers the PII that training ends with, skip connections lower it "
+    "too, and so do both together, though not decidedly more than one of them; accuracy rises with normalization. "
     "In a fully connected network, at the best learning rate, PII hardly moves, with either or without.",
     default=COMPARED_4,
     quick=replace(COMPARED_4, width=64, steps=120, multiples=(3.0,), **DIGITS),

@@ -91,8 +91,8 @@ def test_a_convolution_of_table_1_has_the_law_of_one_with_weights() -> None:
 
 
 def test_samples_of_figure_5_that_sum_to_zero_have_the_least_gap_there_is() -> None:
-    centred = torch.eye(8, dtype=torch.float64) - 1 / 8
-    assert figure_5._gap(centred) == pytest.approx(figure_5.zero_sum_gap(8))
+    centered = torch.eye(8, dtype=torch.float64) - 1 / 8
+    assert figure_5._gap(centered) == pytest.approx(figure_5.zero_sum_gap(8))
     assert figure_5._gap(torch.ones(8, 9)) == pytest.approx(figure_5.largest_gap(8), rel=1e-5)
 
 

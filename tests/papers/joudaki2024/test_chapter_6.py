@@ -102,8 +102,8 @@ def isometric(row: Any) -> Any:
     return row._replace(gap=1 / row.depth, log_gradient=0.01 * row.seed)
 
 
-def centring_explodes(row: Any) -> Any:
-    return exploding(row) if "centred" in row.network else row
+def centering_explodes(row: Any) -> Any:
+    return exploding(row) if "centered" in row.network else row
 
 
 def independent(row: Any) -> Any:
@@ -158,7 +158,7 @@ REMOVED: list[tuple[Any, Callable[[Any], Any], tuple[int, ...]]] = [
     (figure_c_9, isometric, (1, 2, 3)),
     (figure_c_9, lambda row: alike(row)._replace(gap=1.0), (0, 1, 2, 3)),
     (figure_c_10, exploding, (0, 1)),
-    (figure_c_10, centring_explodes, (0, 2)),
+    (figure_c_10, centering_explodes, (0, 2)),
     (table_c_1, independent, (2,)),
     (table_c_1, dependent, (0,)),
     (table_c_1, of_rounding, (4, 5)),
@@ -217,7 +217,7 @@ def test_gains_behind_the_first_layer_begin_with_the_second() -> None:
 def test_copies_of_an_image_stay_copies_to_the_last_bit_at_the_start() -> None:
     config = figure_6_2.QUICK
     repeated = [index % 5 for index in range(10)]
-    chain = Chain(config.width, init="orthogonal", norm="batch_uncentred")
+    chain = Chain(config.width, init="orthogonal", norm="batch_uncentered")
     images = first_gradients.image_starts(config)[:2, repeated]
     hidden = first_gradients.read(images, chain, config.seeds[:2])[:, repeated]
     assert torch.equal(hidden[:, :5], hidden[:, 5:])

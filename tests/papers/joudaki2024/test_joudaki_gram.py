@@ -48,7 +48,7 @@ def can_fail(checks: dict[str, bool], *mutated: dict[str, bool]) -> None:
     assert not [name for name in checks if all(found[name] for found in mutated)]
 
 
-def test_without_normalisation_the_error_grows_and_with_batch_norm_it_stays(rows_1: list[figure_3_1.Row]) -> None:
+def test_without_normalization_the_error_grows_and_with_batch_norm_it_stays(rows_1: list[figure_3_1.Row]) -> None:
     holds(figure_3_1.check(rows_1))
     assert verdicts(figure_3_1.compare(rows_1)) == {"agrees", "corrected"}
     is_svg(figure_3_1.plot(rows_1))

@@ -138,7 +138,7 @@ def test_accuracy_is_the_share_of_hits_over_batches_of_their_own() -> None:
     assert training_accuracy.accuracy(nn.Identity(), images, torch.tensor([0, 1, 0]), 2) == pytest.approx(2 / 3)
 
 
-def test_a_layer_of_a_shaped_network_is_the_activation_of_its_gain_times_normalised_products() -> None:
+def test_a_layer_of_a_shaped_network_is_the_activation_of_its_gain_times_normalized_products() -> None:
     generator = torch.Generator().manual_seed(0)
     network = shaped_network.shaped_network(
         9, 3, width=6, depth=4, activation="sin", exponent=-0.4, generator=generator

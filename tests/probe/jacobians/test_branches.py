@@ -348,5 +348,5 @@ def test_stock_architectures_show_every_branch(text: str, generator: torch.Gener
     else:
         assert len(blocks) == count
     assert len({block.name for block in blocks}) == len(blocks)
-    # A zero-initialised branch is dead by design; every other one has a Jacobian.
+    # A zero-initialized branch is dead by design; every other one has a Jacobian.
     assert all(block.singular_values.isfinite().all() for block in blocks)

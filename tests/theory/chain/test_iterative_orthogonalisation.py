@@ -1,4 +1,4 @@
-"""Iterative orthogonalisation: predicted singular values against the layer itself."""
+"""Iterative orthogonalization: predicted singular values against the layer itself."""
 
 import pytest
 import torch

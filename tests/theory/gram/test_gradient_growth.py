@@ -8,7 +8,7 @@ from torch import Tensor
 
 from orthoscope.activations import nonlinearity
 from orthoscope.theory.gram.dynamics import gram_fixed_point
-from orthoscope.theory.gram.gradient_growth import centred_multiplier, gradient_growth, uncentred_multiplier
+from orthoscope.theory.gram.gradient_growth import centered_multiplier, gradient_growth, uncentered_multiplier
 
 EXACT = 1e-12
 
@@ -20,12 +20,12 @@ def z_score(samples: Tensor, expected: float) -> float:
 @pytest.mark.parametrize("batch", [4, 5, 8, 100])
 def test_linear_growth_is_the_closed_form(batch: int) -> None:
     assert gradient_growth(batch) == 0.5 * math.log((batch - 2) / (batch - 3))
-    assert gradient_growth(batch, centred=False) == 0.5 * math.log((batch - 1) / (batch - 2))
+    assert gradient_growth(batch, centered=False) == 0.5 * math.log((batch - 1) / (batch - 2))
     assert gradient_growth(batch, activation=lambda inputs: -3 * inputs) == gradient_growth(batch)
     # The general formulas know nothing of the closed forms.
-    assert centred_multiplier(nonlinearity("identity"), batch) == pytest.approx((batch - 2) / (batch - 3), abs=EXACT)
+    assert centered_multiplier(nonlinearity("identity"), batch) == pytest.approx((batch - 2) / (batch - 3), abs=EXACT)
     if batch <= 8:
-        found = uncentred_multiplier(nonlinearity("identity"), batch)
+        found = uncentered_multiplier(nonlinearity("identity"), batch)
         assert found == pytest.approx((batch - 1) / (batch - 2), abs=EXACT)
 
 
@@ -51,21 +51,21 @@ def test_relu_tends_to_the_limit_of_large_batches() -> None:
     assert 0 < excess[1] < 1e-4
 
 
-def backward(activation: str, fixed_point: Tensor, centred: bool, outer: Tensor, seed: int) -> Tensor:
+def backward(activation: str, fixed_point: Tensor, centered: bool, outer: Tensor, seed: int) -> Tensor:
     """Gradients at the input of one layer at the fixed point, by automatic differentiation, for many units."""
     generator, batch = torch.Generator().manual_seed(seed), len(fixed_point)
     eigenvalues, basis = torch.linalg.eigh(fixed_point)
     root = basis * eigenvalues.clamp_min(0).sqrt()
     draw = torch.randn(2, 40_000, batch, generator=generator, dtype=torch.float64)
     hidden = (draw[0] @ root.mT).requires_grad_(True)
-    shifted = hidden - hidden.mean(-1, keepdim=True) if centred else hidden
+    shifted = hidden - hidden.mean(-1, keepdim=True) if centered else hidden
     outputs = nonlinearity(activation).function(shifted / shifted.square().mean(-1, keepdim=True).sqrt())
     (gradient,) = torch.autograd.grad(outputs, hidden, draw[1] @ outer)
     return gradient
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "hardtanh"])
-def test_one_centred_layer_multiplies_the_gradient_as_predicted(activation: str) -> None:
+def test_one_centered_layer_multiplies_the_gradient_as_predicted(activation: str) -> None:
     batch = 9  # fourth moments of 1/‖h‖ exist, so standard errors mean something
     projection = torch.eye(batch, dtype=torch.float64) - 1 / batch
     gradient = backward(activation, gram_fixed_point(activation, batch), True, projection, seed=0)
@@ -76,22 +76,22 @@ def test_one_centred_layer_multiplies_the_gradient_as_predicted(activation: str)
 
 
 @pytest.mark.slow
-def test_without_centring_a_gradient_covariance_is_an_eigenvector() -> None:
+def test_without_centering_a_gradient_covariance_is_an_eigenvector() -> None:
     r"""Iterating $K \mapsto E[\ldots K \ldots]$ by sampling leads to the multiplier, from another start."""
     batch, activation = 9, "relu"
-    fixed_point = gram_fixed_point(activation, batch, centred=False)
+    fixed_point = gram_fixed_point(activation, batch, centered=False)
     covariance = torch.eye(batch, dtype=torch.float64)
     ratios = []
     for step in range(14):
         gradient = backward(activation, fixed_point, False, torch.linalg.cholesky(covariance).mT, seed=step)
         after = gradient.mT @ gradient / len(gradient)
-        # Relabelling samples changes nothing: averaging over it takes out noise.
+        # Relabeling samples changes nothing: averaging over it takes out noise.
         off = (after.sum() - after.trace()) / (batch * (batch - 1))
         after = torch.full_like(after, float(off)).fill_diagonal_(float(after.trace()) / batch)
         ratios.append(float(after.trace() / covariance.trace()))
         covariance = after / after.trace() * batch
     settled = torch.tensor(ratios[4:], dtype=torch.float64)
-    multiplier = math.exp(2 * gradient_growth(batch, centred=False, activation=activation))
+    multiplier = math.exp(2 * gradient_growth(batch, centered=False, activation=activation))
     assert z_score(settled, multiplier) < 4
     assert z_score(settled, math.exp(2 * gradient_growth(batch, activation=activation))) > 10
 
@@ -106,14 +106,14 @@ def test_gain_moves_the_growth_from_linear_to_that_of_the_activation() -> None:
 def test_mistakes_get_one_clear_sentence() -> None:
     with pytest.raises(ValueError, match="batch is 3, but the mean squared gradient is infinite below 4 samples"):
         gradient_growth(3)
-    with pytest.raises(ValueError, match="below 3 samples with batch normalisation without centring"):
-        gradient_growth(2, centred=False, activation="relu")
+    with pytest.raises(ValueError, match="below 3 samples with batch normalization without centering"):
+        gradient_growth(2, centered=False, activation="relu")
     with pytest.raises(ValueError, match="activation sign jumps at 0: there the gradient is not defined"):
         gradient_growth(8, activation="sign")
-    with pytest.raises(ValueError, match="is constant on all that batch normalisation gives it"):
+    with pytest.raises(ValueError, match="is constant on all that batch normalization gives it"):
         gradient_growth(4, activation=lambda inputs: torch.relu(inputs - 10))
-    with pytest.raises(ValueError, match="batch is 33: without centring"):
-        gradient_growth(33, activation="relu", centred=False)
+    with pytest.raises(ValueError, match="batch is 33: without centering"):
+        gradient_growth(33, activation="relu", centered=False)
 
 
 def sampled_growth(name: str, gain: float, batch: int, generator: torch.Generator) -> tuple[float, float]:
@@ -146,9 +146,9 @@ def test_growth_with_a_steep_activation_is_sampled(name: str, gain: float, gener
 
 
 @pytest.mark.slow
-def test_growth_without_centring_tends_to_that_with_it_also_if_steep() -> None:
+def test_growth_without_centering_tends_to_that_with_it_also_if_steep() -> None:
     """Both have the limit of yang2019: at a batch of 10 they are within a few 1/n of each other."""
-    steep = gradient_growth(8, activation="tanh", gain=10.0, centred=False)
+    steep = gradient_growth(8, activation="tanh", gain=10.0, centered=False)
     assert steep == pytest.approx(gradient_growth(8, activation="tanh", gain=10.0), abs=0.1)
 
 

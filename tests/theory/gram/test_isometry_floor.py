@@ -72,5 +72,5 @@ def test_mistakes_get_one_clear_sentence() -> None:
         isometry_gap_floor(1, 10)
     with pytest.raises(ValueError, match="a linear network has no floor"):
         isometry_gap_floor(4, 10, activation="identity")
-    with pytest.raises(ValueError, match="a constant activation leaves nothing to normalise"):
+    with pytest.raises(ValueError, match="a constant activation leaves nothing to normalize"):
         overlap_rate(torch.ones_like)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.theory.gram.sphere import PairLaw, centred_pair, stretched, uncentred_pair
+from orthoscope.theory.gram.sphere import PairLaw, centered_pair, stretched, uncentered_pair
 
 EXACT = 1e-12
 HARD = (-1.0, 1.0)
@@ -15,8 +15,8 @@ HARD = (-1.0, 1.0)
 
 @pytest.mark.parametrize("batch", [2, 3, 4, 5, 6, 7, 16, 100, 10_000])
 @pytest.mark.parametrize("kinks", [(), (0.0,), (-1.0, 1.0), (0.3, 20.0)])
-def test_centred_coordinates_have_the_moments_of_a_sphere(batch: int, kinks: tuple[float, ...]) -> None:
-    law = centred_pair(batch, kinks)
+def test_centered_coordinates_have_the_moments_of_a_sphere(batch: int, kinks: tuple[float, ...]) -> None:
+    law = centered_pair(batch, kinks)
     assert law.average(law.first) == pytest.approx(0, abs=EXACT)
     assert law.average(law.first.square()) == pytest.approx(1, abs=EXACT)
     assert law.average(law.second.square()) == pytest.approx(1, abs=EXACT)
@@ -27,10 +27,10 @@ def test_centred_coordinates_have_the_moments_of_a_sphere(batch: int, kinks: tup
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", [2, 3, 4, 5, 8, 12])
 @pytest.mark.parametrize("kinks", [(), (0.0,), HARD])
-def test_uncentred_coordinates_and_their_mean_have_the_moments_of_a_sphere(
+def test_uncentered_coordinates_and_their_mean_have_the_moments_of_a_sphere(
     batch: int, kinks: tuple[float, ...]
 ) -> None:
-    law = uncentred_pair(batch, kinks)
+    law = uncentered_pair(batch, kinks)
     assert law.average(law.first * law.second) == pytest.approx(0, abs=EXACT)
     assert law.average(law.second.square()) == pytest.approx(1, abs=EXACT)
     assert law.average(law.first**4) == pytest.approx(3 * batch / (batch + 2), abs=EXACT)
@@ -60,10 +60,10 @@ def clipped_pair_by_mpmath(batch: int) -> float:
 
 
 def test_a_kink_away_from_zero_costs_no_accuracy() -> None:
-    law = centred_pair(5, HARD)
+    law = centered_pair(5, HARD)
     found = law.average(law.first.clamp(-1, 1) * law.second.clamp(-1, 1))
     assert found == pytest.approx(clipped_pair_by_mpmath(5), abs=EXACT)
-    unsplit = centred_pair(5)
+    unsplit = centered_pair(5)
     blind = unsplit.average(unsplit.first.clamp(-1, 1) * unsplit.second.clamp(-1, 1))
     assert blind != pytest.approx(found, abs=1e-7), "without the split the test must fail"
 
@@ -72,7 +72,7 @@ def test_a_kink_away_from_zero_costs_no_accuracy() -> None:
 @pytest.mark.parametrize("function", [torch.tanh, torch.exp, torch.sin])
 def test_smooth_pairs_agree_with_mpmath_in_other_coordinates(function: Callable[[Tensor], Tensor]) -> None:
     r"""$n = 7$: the density on the disc is $\tfrac2\pi(1-r^2)$, integrated here in polar coordinates."""
-    law = centred_pair(7)
+    law = centered_pair(7)
     scalar = getattr(mpmath, function.__name__)
     radius, turn = mpmath.sqrt(6), mpmath.acos(mpmath.mpf(-1) / 6)
 
@@ -98,7 +98,7 @@ def test_a_stretched_law_has_the_energy_of_its_mean(batch: int, ratio: float) ->
 
     half_turn = [0, mpmath.pi / 8, mpmath.pi / 4, mpmath.pi / 2]
     expected = mpmath.quad(mean_energy, half_turn) / mpmath.quad(lambda a: mpmath.cos(a) ** (batch - 2), half_turn)
-    law = stretched(uncentred_pair(batch), batch, ratio)
+    law = stretched(uncentered_pair(batch), batch, ratio)
     assert float(law.weight.sum()) == pytest.approx(1, abs=1e-9)
     assert law.average(law.mean.square()) == pytest.approx(float(expected), abs=1e-8)
     # Coordinates are exchangeable and of mean square 1, so their mean says what two have in common.
@@ -108,12 +108,12 @@ def test_a_stretched_law_has_the_energy_of_its_mean(batch: int, ratio: float) ->
 
 def test_what_the_nodes_cannot_resolve_is_refused() -> None:
     with pytest.raises(ValueError, match="the samples are too alike"):
-        stretched(uncentred_pair(8), 8, 1e4)
+        stretched(uncentered_pair(8), 8, 1e4)
     with pytest.raises(ValueError, match="must be positive"):
-        stretched(uncentred_pair(8), 8, 0.0)
+        stretched(uncentered_pair(8), 8, 0.0)
 
 
-@pytest.mark.parametrize("law", [centred_pair, uncentred_pair])
+@pytest.mark.parametrize("law", [centered_pair, uncentered_pair])
 @pytest.mark.parametrize("batch", [1, 0, -3, True])
 def test_one_sample_is_refused(law: Callable[[int], PairLaw], batch: int) -> None:
     with pytest.raises(ValueError, match=f"batch is {batch}, but this quantity needs at least 2 samples"):

@@ -14,11 +14,11 @@ from orthoscope.theory.haar.batch_norm import (
     haar_variance_gap_bound,
     spectral_isometry_gap,
 )
-from references.haar_cases import batch_norm, normalised_inputs, random_spectra, spectrum_of
+from references.haar_cases import batch_norm, normalized_inputs, random_spectra, spectrum_of
 
 
 def test_the_gap_of_a_spectrum_is_the_metric(generator: torch.Generator) -> None:
-    hidden = normalised_inputs(5, 100, generator)
+    hidden = normalized_inputs(5, 100, generator)
     difference = spectral_isometry_gap(spectrum_of(hidden)) - isometry_gap(hidden.mT)
     assert float(difference.abs().max()) < 1e-11  # condition numbers go up to about 1e5: measured 8e-13
 

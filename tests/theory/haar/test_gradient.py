@@ -19,7 +19,7 @@ from orthoscope.theory.haar.gradient import (
     second_phase_bound,
     smallest_eigenvalue_bound,
 )
-from references.haar_cases import batch_norm, layer, normalised_inputs, random_inputs, random_spectra, spectrum_of
+from references.haar_cases import batch_norm, layer, normalized_inputs, random_inputs, random_spectra, spectrum_of
 
 ROUNDING = 1e-9
 
@@ -79,7 +79,7 @@ def test_log_jacobian_is_below_half_of_lemma_c_13_if_the_trace_is_the_width(
 @pytest.mark.parametrize("width", [2, 4])
 def test_the_first_phase_is_shorter_than_lemma_c_14(width: int, generator: torch.Generator) -> None:
     chains, limit = 8, near_isometry(width)
-    start = normalised_inputs(width, 6000, generator)
+    start = normalized_inputs(width, 6000, generator)
     start = start[isometry_gap(start.mT) > limit][:1000]
     initial = isometry_gap(start.mT)
     assert len(start) == 1000
@@ -99,7 +99,7 @@ def test_the_first_phase_is_shorter_than_lemma_c_14(width: int, generator: torch
 @pytest.mark.slow
 def test_the_second_phase_sums_to_less_than_lemma_c_15(generator: torch.Generator) -> None:
     width, chains, closest = 3, 32, 0.0
-    start = normalised_inputs(width, 1000, generator)
+    start = normalized_inputs(width, 1000, generator)
     initial = isometry_gap(start.mT)
     hidden, total = start.expand(chains, -1, -1, -1), torch.zeros(chains, len(start), dtype=torch.float64)
     started = (initial <= near_isometry(width)).expand(chains, -1)
@@ -132,7 +132,7 @@ def gradient_log_norms(
 
 @pytest.mark.parametrize("width", [2, 4, 8])
 def test_gradients_of_every_layer_are_below_theorem_6_5(width: int, generator: torch.Generator) -> None:
-    start = normalised_inputs(width, 1000, generator)
+    start = normalized_inputs(width, 1000, generator)
     initial = isometry_gap(start.mT)
     largest = gradient_log_norms(start, 30, generator).amax(-1)
     drift, printed = drift_gradient_log_norm_bound(width, initial), gradient_log_norm_bound(width, initial)

@@ -11,13 +11,13 @@ from orthoscope.theory.kernel.convergence import (
     contraction_rate,
     convergence_case,
     distance_bound,
-    normalised_rate,
+    normalized_rate,
     slow_distance,
 )
 from orthoscope.theory.kernel.kernel_map import kernel_map
 from orthoscope.theory.sources import source_of
 
-CENTRED = Landmarks(0.0, 0.5, 1.5, 0.0, 0.5)
+CENTERED = Landmarks(0.0, 0.5, 1.5, 0.0, 0.5)
 CONTRACTING = Landmarks(0.5, 0.2, 0.8, 1.0, 0.8)
 SLOW = Landmarks(0.3, 0.5, 1.0, 1.0, 1.0)
 REPELLING = Landmarks(0.4, 0.0, 1.2, 2 / 3, 0.8)
@@ -25,7 +25,7 @@ REPELLING = Landmarks(0.4, 0.0, 1.2, 2 / 3, 0.8)
 
 @pytest.mark.parametrize(
     ("landmarks", "case", "rate"),
-    [(CENTRED, 1, 1 / 1.5), (CONTRACTING, 2, 0.8), (SLOW, 3, 1.0), (REPELLING, 4, 1 / 1.2)],
+    [(CENTERED, 1, 1 / 1.5), (CONTRACTING, 2, 0.8), (SLOW, 3, 1.0), (REPELLING, 4, 1 / 1.2)],
 )
 def test_case_and_rate(landmarks: Landmarks, case: int, rate: float) -> None:
     assert convergence_case(landmarks.at_zero, landmarks.slope_at_zero, landmarks.slope_at_one) == case
@@ -36,7 +36,7 @@ def test_the_identity_has_no_case() -> None:
     assert convergence_case(0.0, 1.0, 1.0) is None
 
 
-@pytest.mark.parametrize("landmarks", [CENTRED, CONTRACTING, SLOW, REPELLING])
+@pytest.mark.parametrize("landmarks", [CENTERED, CONTRACTING, SLOW, REPELLING])
 def test_the_bound_starts_no_lower_than_the_distance_and_falls_with_depth(landmarks: Landmarks) -> None:
     overlaps = torch.linspace(-0.95, 0.95, 39, dtype=torch.float64)
     bounds = torch.stack([distance_bound(landmarks, overlaps, depth) for depth in range(30)])
@@ -48,19 +48,19 @@ def test_the_bound_starts_no_lower_than_the_distance_and_falls_with_depth(landma
 def test_formulas_of_the_four_cases_by_hand() -> None:
     start = torch.tensor(0.5, dtype=torch.float64)
     potential = 1 / 1.5**3
-    assert float(distance_bound(CENTRED, start, 3)) == pytest.approx(potential / (1 + potential))
+    assert float(distance_bound(CENTERED, start, 3)) == pytest.approx(potential / (1 + potential))
     assert float(distance_bound(CONTRACTING, start, 3)) == pytest.approx(0.5 * 0.8**3)
     assert float(distance_bound(SLOW, start, 3)) == pytest.approx(0.5 / (1 + 3 * 0.3 * 0.5))
     assert float(distance_bound(SLOW, -start, 3)) == pytest.approx(1.5 / (1 + 3 * 0.2 * 1.5))
     assert float(distance_bound(REPELLING, start, 3)) == pytest.approx((1 / 6) / 0.5 / 1.2**3)
 
 
-def test_normalisation_changes_the_rate_as_it_changes_the_map() -> None:
+def test_normalization_changes_the_rate_as_it_changes_the_map() -> None:
     kappa = kernel_map("relu")
     post = kernel_map("relu", norm="layer", order="activation-norm")
-    assert normalised_rate(kappa.at_zero, 1.0, kappa.slope_at_zero) == pytest.approx(post.rate, rel=1e-13)
+    assert normalized_rate(kappa.at_zero, 1.0, kappa.slope_at_zero) == pytest.approx(post.rate, rel=1e-13)
     with pytest.raises(ValueError, match="not constant"):
-        normalised_rate(1.0, 1.0, 0.0)
+        normalized_rate(1.0, 1.0, 0.0)
 
 
 def test_asymptotes_of_relu_and_exp_are_the_known_ones() -> None:
@@ -130,9 +130,9 @@ def test_what_cannot_be_told_from_linear_is_refused() -> None:
 
 def test_negative_depth_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 0"):
-        distance_bound(CENTRED, torch.tensor(0.5), -1)
+        distance_bound(CENTERED, torch.tensor(0.5), -1)
 
 
 def test_corrected_statements_say_so() -> None:
-    for predictor in (contraction_rate, distance_bound, normalised_rate):
+    for predictor in (contraction_rate, distance_bound, normalized_rate):
         assert "corrected" in source_of(predictor).where

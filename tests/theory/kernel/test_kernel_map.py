@@ -168,13 +168,13 @@ def test_modules_functions_and_names_are_one_map() -> None:
     assert 1e-6 < difference < 1e-3, "the approximation is another function"
 
 
-def test_normalisation_after_the_activation_recentres_or_leaves_the_map() -> None:
+def test_normalization_after_the_activation_recentres_or_leaves_the_map() -> None:
     r"""Section 5.6: post-LN turns $\kappa$ into $(\kappa - \kappa(0))/(1 - \kappa(0))$; the other three leave it."""
     kappa = the_map("relu")
     expected = (kappa(OVERLAPS) - kappa.at_zero) / (1 - kappa.at_zero)
     post = kernel_map("relu", norm="layer", order="activation-norm")
     torch.testing.assert_close(post(OVERLAPS), expected, rtol=0, atol=ROUNDING)
-    assert (post.centred, post.case) == (True, 1)
+    assert (post.centered, post.case) == (True, 1)
     for norm, order in [("rms", "norm-activation"), ("rms", "activation-norm"), ("layer", "norm-activation")]:
         torch.testing.assert_close(kernel_map("relu", norm, order)(OVERLAPS), kappa(OVERLAPS), rtol=0, atol=0)
 
@@ -215,7 +215,7 @@ def test_layers_to_a_target_are_counted_from_the_trajectory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("activation", "centred", "stable", "nonlinear", "case"),
+    ("activation", "centered", "stable", "nonlinear", "case"),
     [
         ("tanh", True, False, True, 1),
         ("selu", True, True, True, 1),
@@ -228,10 +228,10 @@ def test_layers_to_a_target_are_counted_from_the_trajectory() -> None:
     ],
 )
 def test_properties_of_table_5_2(
-    activation: Callable[[Tensor], Tensor] | str, centred: bool, stable: bool, nonlinear: bool, case: int | None
+    activation: Callable[[Tensor], Tensor] | str, centered: bool, stable: bool, nonlinear: bool, case: int | None
 ) -> None:
     kappa = kernel_map(activation)
-    assert (kappa.centred, kappa.stable, kappa.nonlinear, kappa.case) == (centred, stable, nonlinear, case)
+    assert (kappa.centered, kappa.stable, kappa.nonlinear, kappa.case) == (centered, stable, nonlinear, case)
     if case is None:
         assert math.isnan(kappa.fixed_point)
         assert kappa.rate == 1

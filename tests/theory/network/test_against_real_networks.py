@@ -28,7 +28,7 @@ from orthoscope.theory.network import (
 )
 
 WIDTH, DEPTH, SAMPLES, SEEDS, OUTPUTS = 512, 6, 16, 20, 10
-EPSILON = {"layer": 1e-5, "batch": 1e-5, "batch-uncentred": 1e-5, "rms": torch.finfo(torch.float32).eps}
+EPSILON = {"layer": 1e-5, "batch": 1e-5, "batch-uncentered": 1e-5, "rms": torch.finfo(torch.float32).eps}
 LEFT_OUT = 2.0  # times 1/width
 
 
@@ -225,9 +225,9 @@ def test_batch_norm_is_predicted(activation: str, residual: float | None, draws:
         ("tanh", "none", 0.5, 0.0, 1.0),
         ("tanh", "layer", 0.5, 0.1, 2.0),
         ("elu", "batch", 0.5, 0.5, 1.0),
-        ("tanh", "batch-uncentred", 0.5, 0.0, 2.0),
-        ("elu", "batch-uncentred", 0.5, 0.5, 1.0),
-        ("identity", "batch-uncentred", 0.5, 0.5, 1.0),
+        ("tanh", "batch-uncentered", 0.5, 0.0, 2.0),
+        ("elu", "batch-uncentered", 0.5, 0.5, 1.0),
+        ("identity", "batch-uncentered", 0.5, 0.5, 1.0),
     ],
 )
 def test_batches_that_overlap_are_predicted(
@@ -241,7 +241,7 @@ def test_batches_that_overlap_are_predicted(
     error = 4 * standard_error(seen.overlap) + LEFT_OUT / WIDTH
     assert bool(((seen.overlap.mean(0) - expected).abs() <= error).all()), (seen.overlap.mean(0), expected, error)
     gradients = torch.tensor(found.log_gradients(), dtype=torch.float64)
-    # Of a centred norm, the share of 1/n along the mean of the batch, lost in the last layer.
+    # Of a centered norm, the share of 1/n along the mean of the batch, lost in the last layer.
     lost = 1 / (2 * SAMPLES) if norm == "batch" else 0.0
     error = 4 * standard_error(seen.log_gradients) + LEFT_OUT / WIDTH + lost
     misses = (seen.log_gradients.mean(0) - gradients).abs()

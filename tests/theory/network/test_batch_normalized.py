@@ -29,20 +29,20 @@ def network(activation: str, norm: str, width: int = 256, **rest: object) -> Hyp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("samples", [2, 5, 12])
-def test_linear_samples_end_centred_or_orthogonal(samples: int) -> None:
-    """Centring leaves -1/(n-1) at once; without it the overlap is forgotten layer by layer."""
+def test_linear_samples_end_centered_or_orthogonal(samples: int) -> None:
+    """Centering leaves -1/(n-1) at once; without it the overlap is forgotten layer by layer."""
     inputs = gaussian_inputs(samples, 256, overlap=0.5)
-    centred = propagate(network("identity", "batch"), inputs, 3)
-    for layer in centred.layers:
+    centered = propagate(network("identity", "batch"), inputs, 3)
+    for layer in centered.layers:
         assert layer.output.overlap == pytest.approx(-1 / (samples - 1), abs=ROUNDING)
         assert layer.output.mean_square == pytest.approx(1.0, rel=ROUNDING)
-    free = propagate(network("identity", "batch-uncentred"), inputs, 10 * samples)
+    free = propagate(network("identity", "batch-uncentered"), inputs, 10 * samples)
     assert free.layers[0].output.overlap > 0.1
     assert free.layers[-1].output.overlap == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize(("activation", "samples"), [("relu", 8), ("tanh", 16), ("gelu", 64)])
-def test_centred_layers_reach_the_gram_fixed_point_at_once(activation: str, samples: int) -> None:
+def test_centered_layers_reach_the_gram_fixed_point_at_once(activation: str, samples: int) -> None:
     fixed = gram_fixed_point(activation, samples)
     for layer in propagate(network(activation, "batch"), gaussian_inputs(samples, 256, overlap=0.7), 3).layers:
         assert layer.output.mean_square == pytest.approx(float(fixed[0, 0]), rel=ROUNDING)
@@ -52,9 +52,9 @@ def test_centred_layers_reach_the_gram_fixed_point_at_once(activation: str, samp
 
 
 @pytest.mark.slow
-def test_uncentred_layers_lead_to_the_gram_fixed_point() -> None:
-    fixed = gram_fixed_point("relu", 4, centred=False)
-    found = propagate(network("relu", "batch-uncentred"), gaussian_inputs(4, 256, overlap=0.1), 15)
+def test_uncentered_layers_lead_to_the_gram_fixed_point() -> None:
+    fixed = gram_fixed_point("relu", 4, centered=False)
+    found = propagate(network("relu", "batch-uncentered"), gaussian_inputs(4, 256, overlap=0.1), 15)
     assert found.layers[-1].output.overlap == pytest.approx(float(fixed[0, 1] / fixed[0, 0]), abs=1e-4)
     assert abs(found.layers[0].output.overlap - float(fixed[0, 1] / fixed[0, 0])) > 0.05
 
@@ -67,7 +67,7 @@ def test_floor_of_the_linear_gap_is_the_angles_share_of_the_exact_one(samples: i
     $n(n-1)\,\mathbb{E}a_1^2a_2^2$ of $1 - 1/n$, that is $n/(n+2)$: 6 percent of the gap less at 16 samples, 18 at 4.
     """
     inputs = gaussian_inputs(samples, width)
-    output = propagate(network("identity", "batch-uncentred", width), inputs, 6 * samples + 10).layers[-1].output
+    output = propagate(network("identity", "batch-uncentered", width), inputs, 6 * samples + 10).layers[-1].output
     floor = gap_of_overlaps(samples, output.overlap, output.overlap_variance) ** 2
     exact = stationary_gap_squared(samples, width)
     # As deviations grow, noise falls short by twice their variance.
@@ -86,7 +86,7 @@ def test_floor_is_the_one_of_a_sampled_chain(generator: torch.Generator) -> None
         hidden = hidden / hidden.square().mean(1, keepdim=True).sqrt()
     directions = torch.nn.functional.normalize(hidden.double(), dim=-1)
     squares = (directions @ directions.mT)[:, *torch.triu_indices(samples, samples, 1)].square().mean(-1)
-    found = propagate(network("identity", "batch-uncentred", width), gaussian_inputs(samples, width), 12)
+    found = propagate(network("identity", "batch-uncentered", width), gaussian_inputs(samples, width), 12)
     expected = found.layers[-1].output.overlap_variance
     error = 4 * float(squares.std()) / math.sqrt(networks) + samples / width * expected
     assert float(squares.mean()) == pytest.approx(expected, abs=error)
@@ -100,14 +100,14 @@ def test_floor_is_the_one_of_a_sampled_chain(generator: torch.Generator) -> None
         ("relu", 16, "batch"),
         ("tanh", 64, "batch"),
         ("identity", 8, "batch"),
-        ("identity", 16, "batch-uncentred"),
-        ("relu", 4, "batch-uncentred"),
+        ("identity", 16, "batch-uncentered"),
+        ("relu", 4, "batch-uncentered"),
     ],
 )
 def test_gradients_grow_as_the_theory_of_the_fixed_point_says(activation: str, samples: int, norm: str) -> None:
     depth = 24
     gradients = propagate(network(activation, norm), gaussian_inputs(samples, 256), depth).log_gradients()
-    growth = gradient_growth(samples, centred=norm == "batch", activation=activation)
+    growth = gradient_growth(samples, centered=norm == "batch", activation=activation)
     steps = [before - after for before, after in pairwise(gradients[12:18])]  # far from both ends
     assert steps == pytest.approx([growth] * len(steps), rel=1e-3)
     assert growth > 0.001
@@ -128,7 +128,7 @@ def test_gradients_that_are_unknown_are_not_numbers_and_infinite_ones_are_infini
     for hyper in (network("tanh", "batch", rotation=True), network("sign", "batch")):
         unknown = propagate(hyper, gaussian_inputs(16, 256), 3).log_gradients()
         assert all(math.isnan(value) for value in unknown[:-1])
-    for norm, samples in (("batch", 3), ("batch", 2), ("batch-uncentred", 2)):
+    for norm, samples in (("batch", 3), ("batch", 2), ("batch-uncentered", 2)):
         infinite = propagate(network("identity", norm), gaussian_inputs(samples, 256), 3).log_gradients()
         assert all(value == math.inf for value in infinite[:-1])
 
@@ -154,9 +154,9 @@ def test_cosines_that_cannot_vary_do_not(samples: int, overlap: float) -> None:
 
 def test_what_gradients_share_is_forgotten_with_the_head() -> None:
     """The largest eigenvalue of a layer is the growth only once gradients have gone through alike layers."""
-    found = propagate(network("identity", "batch-uncentred"), gaussian_inputs(8, 256), 20)
+    found = propagate(network("identity", "batch-uncentered"), gaussian_inputs(8, 256), 20)
     steps = [before - after for before, after in pairwise(found.log_gradients()[:-1])]
-    growth = gradient_growth(8, centred=False)
+    growth = gradient_growth(8, centered=False)
     assert steps[0] == pytest.approx(growth, rel=1e-4)
     assert found.layers[-1].to_input / 2 == pytest.approx(growth, rel=1e-4)
 
@@ -165,8 +165,8 @@ def test_what_gradients_share_is_forgotten_with_the_head() -> None:
     ("hyper", "inputs", "reason"),
     [
         (network("relu", "batch", order="activation-norm"), Inputs(16), "batch norm after the activation"),
-        (network("relu", "batch-uncentred"), Inputs(33), "at most 32 samples"),
-        (network("tanh", "batch-uncentred"), Inputs(4, overlap=1.0), "samples are too alike"),
+        (network("relu", "batch-uncentered"), Inputs(33), "at most 32 samples"),
+        (network("tanh", "batch-uncentered"), Inputs(4, overlap=1.0), "samples are too alike"),
         (network("exp", "batch"), Inputs(16), "samples of one size are unstable"),
     ],
 )
@@ -177,7 +177,7 @@ def test_what_has_no_theory_says_why(hyper: Hyperparameters, inputs: Inputs, rea
 
 @pytest.mark.parametrize(("samples", "reason"), [(3, "signals vanish at layer 1"), (4, "samples are lost")])
 def test_an_activation_that_batch_norm_never_reaches_leaves_nothing(samples: int, reason: str) -> None:
-    """Of n samples, no normalised entry is above √(n-1)."""
+    """Of n samples, no normalized entry is above √(n-1)."""
 
     def far(inputs: torch.Tensor) -> torch.Tensor:
         return torch.relu(inputs - 1.8)

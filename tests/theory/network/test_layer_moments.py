@@ -127,12 +127,12 @@ def test_slope_product_is_the_derivative_of_the_overlap(name: str) -> None:
     assert found == pytest.approx((low.spread - high.spread) / (2 * step * variance), rel=1e-6, abs=1e-9)
 
 
-def test_centring_takes_the_mean_out() -> None:
-    raw, centred = (layer_moments(nonlinearity("gelu"), 1.3, 0.5, centred=centred) for centred in (False, True))
-    assert centred.mean == 0
-    assert centred.square == pytest.approx(raw.square - raw.mean**2, rel=ROUNDING)
-    assert centred.spread == pytest.approx(raw.spread, rel=ROUNDING)
-    assert centred.slope_product == pytest.approx(raw.slope_product, rel=ROUNDING)
+def test_centering_takes_the_mean_out() -> None:
+    raw, centered = (layer_moments(nonlinearity("gelu"), 1.3, 0.5, centered=centered) for centered in (False, True))
+    assert centered.mean == 0
+    assert centered.square == pytest.approx(raw.square - raw.mean**2, rel=ROUNDING)
+    assert centered.spread == pytest.approx(raw.spread, rel=ROUNDING)
+    assert centered.slope_product == pytest.approx(raw.slope_product, rel=ROUNDING)
 
 
 @pytest.mark.parametrize("overlap", [-0.5, 0.0, 0.7, 0.99])
@@ -157,9 +157,9 @@ def pre_activations(overlap: float, rotation: bool, seed: int) -> tuple[Tensor, 
     return columns[..., 0], overlap * columns[..., 0] + math.sqrt(1 - overlap**2) * columns[..., 1]
 
 
-def cosines(phi: Nonlinearity, overlap: float, centred: bool, rotation: bool, seed: int) -> Tensor:
+def cosines(phi: Nonlinearity, overlap: float, centered: bool, rotation: bool, seed: int) -> Tensor:
     first, second = (phi(values) for values in pre_activations(overlap, rotation, seed))
-    if centred:
+    if centered:
         first, second = first - first.mean(-1, keepdim=True), second - second.mean(-1, keepdim=True)
     return torch.cosine_similarity(first, second, dim=-1)
 
@@ -173,14 +173,14 @@ def misfit(sampled: Tensor, noise: float) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rotation", [False, True])
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize(
     ("name", "overlap"), [("relu", 0.0), ("relu", 0.8), ("tanh", 0.5), ("gelu", 0.3), ("sign", 0.4)]
 )
-def test_noise_is_the_variance_of_the_cosine(name: str, overlap: float, centred: bool, rotation: bool) -> None:
+def test_noise_is_the_variance_of_the_cosine(name: str, overlap: float, centered: bool, rotation: bool) -> None:
     phi = nonlinearity(name)
-    moments = layer_moments(phi, 1.0, overlap, centred=centred, rotation=rotation)
-    sampled = cosines(phi, overlap, centred, rotation, seed=len(name) + 10 * centred + 20 * rotation)
+    moments = layer_moments(phi, 1.0, overlap, centered=centered, rotation=rotation)
+    sampled = cosines(phi, overlap, centered, rotation, seed=len(name) + 10 * centered + 20 * rotation)
     assert misfit(sampled, moments.noise) < 4
     assert misfit(sampled, 1.4 * moments.noise) > 5, "the test must be able to reject a noise that is 40% off"
     assert float(sampled.mean()) == pytest.approx(

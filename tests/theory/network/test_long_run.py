@@ -23,14 +23,14 @@ def limits(activation: str, depth: int, samples: int = 8, bias: float = 0.0, **r
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_transient_is_not_passed_off_as_a_fixed_point(depth: int) -> None:
-    """Tanh without centring ends orthogonal, however few layers there are."""
-    found = limits("tanh", depth, samples=5, norm="batch-uncentred")
+    """Tanh without centering ends orthogonal, however few layers there are."""
+    found = limits("tanh", depth, samples=5, norm="batch-uncentered")
     assert found["overlap"].value == pytest.approx(0.0, abs=1e-9)
-    growth = gradient_growth(5, centred=False, activation="tanh")
+    growth = gradient_growth(5, centered=False, activation="tanh")
     assert found["gradient growth"].value == pytest.approx(growth)
 
 
-def test_centred_batch_norm_ends_at_its_gram_fixed_point_with_or_without_bias() -> None:
+def test_centered_batch_norm_ends_at_its_gram_fixed_point_with_or_without_bias() -> None:
     fixed = gram_fixed_point("relu", 8)
     for bias in (0.0, 0.5):
         found = limits("relu", 3, bias=bias, norm="batch")
@@ -38,11 +38,11 @@ def test_centred_batch_norm_ends_at_its_gram_fixed_point_with_or_without_bias() 
         assert found["gradient growth"].value == pytest.approx(gradient_growth(8, activation="relu"))
 
 
-def test_biases_move_the_fixed_point_of_what_does_not_centre() -> None:
-    assert limits("identity", 3, bias=0.5, norm="batch-uncentred") == {}
+def test_biases_move_the_fixed_point_of_what_does_not_center() -> None:
+    assert limits("identity", 3, bias=0.5, norm="batch-uncentered") == {}
 
 
-@pytest.mark.parametrize("norm", ["none", "layer", "batch", "batch-uncentred"])
+@pytest.mark.parametrize("norm", ["none", "layer", "batch", "batch-uncentered"])
 def test_skip_connections_have_no_limit(norm: str) -> None:
     assert limits("identity", 4, norm=norm, residual_scale=1.0) == {}
 
@@ -53,7 +53,7 @@ def test_one_layer_tells_no_growth() -> None:
     assert math.isfinite(limits("tanh", 2)["gradient growth"].value)
 
 
-@pytest.mark.parametrize("norm", ["none", "batch", "batch-uncentred"])
-def test_rates_of_centred_batch_norm_are_cited(norm: str) -> None:
+@pytest.mark.parametrize("norm", ["none", "batch", "batch-uncentered"])
+def test_rates_of_centered_batch_norm_are_cited(norm: str) -> None:
     hyper = Hyperparameters(nonlinearity("relu"), LinearLaw(128), norm=norm)
     assert (source_of(gram_response) in sources_of(hyper)) is (norm == "batch")

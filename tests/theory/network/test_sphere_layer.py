@@ -9,21 +9,21 @@ from torch import Tensor
 
 from orthoscope.activations import Nonlinearity, nonlinearity
 from orthoscope.theory.gram.dynamics import fixed_point_entries, gram_trajectory, pair_law
-from orthoscope.theory.gram.gradient_growth import uncentred_multiplier
+from orthoscope.theory.gram.gradient_growth import uncentered_multiplier
 from orthoscope.theory.network import Hyperparameters, LinearLaw, gaussian_inputs, propagate
 from orthoscope.theory.network._finite_width_noise import LARGEST, sphere_difference_noise
-from orthoscope.theory.network._sphere_layer import SphereLayer, centred_layer, linear_layer, uncentred_layer
+from orthoscope.theory.network._sphere_layer import SphereLayer, centered_layer, linear_layer, uncentered_layer
 
 
-def uncentred(activation: str, samples: int, overlap: float) -> SphereLayer:
+def uncentered(activation: str, samples: int, overlap: float) -> SphereLayer:
     phi = nonlinearity(activation)
-    return uncentred_layer(phi, samples, overlap, pair_law(phi, samples, centred=False))
+    return uncentered_layer(phi, samples, overlap, pair_law(phi, samples, centered=False))
 
 
 @pytest.mark.parametrize("overlap", [-0.05, 0.0, 0.4])
 def test_linear_layers_are_one_integral_or_three(overlap: float) -> None:
     samples = 6
-    one, three = linear_layer(samples, overlap), uncentred("identity", samples, overlap)
+    one, three = linear_layer(samples, overlap), uncentered("identity", samples, overlap)
     # The noise of differences is by quasi-random points.
     assert one.difference_noise == pytest.approx(three.difference_noise, rel=5e-3)
     assert one[:4] == pytest.approx(three[:4], rel=1e-6)
@@ -42,10 +42,10 @@ def test_without_overlap_linear_rates_and_noise_are_those_of_the_sphere(samples:
 @pytest.mark.parametrize(("activation", "samples"), [("tanh", 4), ("hardtanh", 8)])
 def test_without_overlap_odd_activations_have_the_rate_and_noise_of_two_samples(activation: str, samples: int) -> None:
     phi = nonlinearity(activation)
-    law = pair_law(phi, samples, centred=False)
+    law = pair_law(phi, samples, centered=False)
     first, second = phi(law.first), phi(law.second)
     square = law.average(first.square())
-    layer = uncentred_layer(phi, samples, 0.0, law)
+    layer = uncentered_layer(phi, samples, 0.0, law)
     assert layer.rate == pytest.approx(law.average(first * second * law.first * law.second) / square, rel=1e-6)
     noise = law.average((first * second).square()) / square**2
     assert layer.noise == pytest.approx(noise, rel=1e-6)
@@ -58,9 +58,9 @@ def test_common_slope_is_the_derivative_of_the_overlap(overlap: float) -> None:
     step = 1e-4
     found = []
     for sign in (1, -1):
-        gram = gram_trajectory("relu", 5, overlap=overlap + sign * step, depth=1, centred=False)[1]
+        gram = gram_trajectory("relu", 5, overlap=overlap + sign * step, depth=1, centered=False)[1]
         found.append(float(gram[0, 1] / gram[0, 0]))
-    layer = uncentred("relu", 5, overlap)
+    layer = uncentered("relu", 5, overlap)
     assert layer.common_slope == pytest.approx((found[0] - found[1]) / (2 * step), rel=1e-5)
     assert layer.common_slope != pytest.approx(layer.rate, rel=0.1), "it is not the rate of differences"
 
@@ -68,11 +68,11 @@ def test_common_slope_is_the_derivative_of_the_overlap(overlap: float) -> None:
 @pytest.mark.slow
 def test_gradients_at_the_fixed_point_grow_by_the_multiplier() -> None:
     phi = nonlinearity("relu")
-    diagonal, off = fixed_point_entries(phi, 5, centred=False)
-    layer = uncentred("relu", 5, off / diagonal)
+    diagonal, off = fixed_point_entries(phi, 5, centered=False)
+    layer = uncentered("relu", 5, off / diagonal)
     assert layer.gradient is not None
     largest = float(torch.linalg.eigvals(layer.gradient).real.max()) / diagonal
-    assert largest == pytest.approx(uncentred_multiplier(phi, 5), rel=1e-6)
+    assert largest == pytest.approx(uncentered_multiplier(phi, 5), rel=1e-6)
 
 
 @pytest.mark.parametrize(("activation", "samples"), [("relu", 4), ("tanh", 4), ("silu", 16)])
@@ -101,7 +101,7 @@ def test_more_samples_than_points_are_served_are_gaussian() -> None:
 
 
 def test_two_samples_about_their_mean_do_not_deviate() -> None:
-    assert centred_layer(nonlinearity("tanh"), 2).noise == pytest.approx(0.0, abs=1e-12)
+    assert centered_layer(nonlinearity("tanh"), 2).noise == pytest.approx(0.0, abs=1e-12)
 
 
 WIDTH, NETWORKS = 400, 250
@@ -149,10 +149,10 @@ def sampled(case: Case, phi: Nonlinearity, generator: torch.Generator) -> tuple[
         Case("tanh", "batch", 4, 6),
         Case("relu", "batch", 16, 4),
         Case("tanh", "batch", 16, 4, gain=3.0),
-        Case("hardtanh", "batch-uncentred", 16, 2),
-        Case("tanh", "batch-uncentred", 8, 6),
-        Case("elu", "batch-uncentred", 8, 3, bias=0.5),
-        Case("identity", "batch-uncentred", 16, 3),
+        Case("hardtanh", "batch-uncentered", 16, 2),
+        Case("tanh", "batch-uncentered", 8, 6),
+        Case("elu", "batch-uncentered", 8, 3, bias=0.5),
+        Case("identity", "batch-uncentered", 16, 3),
     ],
     ids=str,
 )

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.functional import layer_norm
 
 from orthoscope.theory.residual.normalized_gradient import (
-    gradient_before_normalisation,
-    normalised_residual_gradients,
+    gradient_before_normalization,
+    normalized_residual_gradients,
     without_direction,
     without_mean,
 )
@@ -41,7 +41,7 @@ def normal(generator: torch.Generator, *shape: int) -> Tensor:
 
 
 def forward(inputs: Tensor, weights: list[Tensor], biases: list[Tensor], f: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """PyTorch's own layer normalisation, so that the test shares no code with the formula."""
+    """PyTorch's own layer normalization, so that the test shares no code with the formula."""
     states = [inputs]
     for weight, bias in zip(weights, biases, strict=True):
         states.append(layer_norm(states[-1] + f(weight @ states[-1] + bias), inputs.shape, eps=0.0))
@@ -62,7 +62,7 @@ def errors(units: int, depth: int, activation: str, generator: torch.Generator) 
     by_weight, by_bias = (
         torch.stack(torch.autograd.grad(loss(states[-1]), group, retain_graph=True)) for group in leaves
     )
-    found = normalised_residual_gradients(
+    found = normalized_residual_gradients(
         inputs.detach(), weights, biases, by_state[-1].detach(), activation=f, slope=slope
     )
     pairs = {
@@ -89,11 +89,11 @@ def test_printed_form_is_wrong_with_and_without_a_transpose(transpose: bool, gen
     failures = []
     for _ in range(50):
         state, weight, bias, gradient = (normal(generator, *shape) for shape in ((6,), (6, 6), (6,), (6,)))
-        found = normalised_residual_gradients(
+        found = normalized_residual_gradients(
             state, weight[None], bias[None], gradient, activation=torch.tanh, slope=tanh_slope
         )
         drive = weight @ state + bias
-        before = gradient_before_normalisation(gradient, found.states[1], (state + drive.tanh()).std(correction=0))
+        before = gradient_before_normalization(gradient, found.states[1], (state + drive.tanh()).std(correction=0))
         printed = (1 + tanh_slope(drive)) * ((weight.mT if transpose else weight) @ before)
         failures.append(float((printed - found.by_state[0]).norm() / found.by_state[0].norm()))
     assert min(failures) > 0.1
@@ -108,23 +108,23 @@ def test_projections_are_projections(generator: torch.Generator) -> None:
     assert torch.allclose(without_direction(vectors, torch.ones(1000, 7)), without_mean(vectors), atol=1e-12)
 
 
-def test_projections_commute_for_normalised_vectors_only(generator: torch.Generator) -> None:
+def test_projections_commute_for_normalized_vectors_only(generator: torch.Generator) -> None:
     vectors, states = normal(generator, 1000, 7), normal(generator, 1000, 7)
-    centred = without_mean(states)
+    centered = without_mean(states)
 
     def commutator(direction: Tensor) -> Tensor:
         one = without_mean(without_direction(vectors, direction))
         return (one - without_direction(without_mean(vectors), direction)).norm(dim=-1) / vectors.norm(dim=-1)
 
-    assert commutator(centred).max() < 1e-12
+    assert commutator(centered).max() < 1e-12
     assert commutator(states).median() > 0.05
 
 
-def test_gradient_before_normalisation_is_layer_norms(generator: torch.Generator) -> None:
+def test_gradient_before_normalization_is_layer_norms(generator: torch.Generator) -> None:
     totals, gradients = normal(generator, 100, 9).requires_grad_(), normal(generator, 100, 9)
     states = layer_norm(totals, (9,), eps=0.0)
     (truth,) = torch.autograd.grad(states, totals, gradients)
-    found = gradient_before_normalisation(gradients, states.detach(), totals.detach().std(-1, correction=0))
+    found = gradient_before_normalization(gradients, states.detach(), totals.detach().std(-1, correction=0))
     assert torch.allclose(found, truth, atol=1e-12)
 
 
@@ -132,11 +132,11 @@ def test_bad_input_gets_one_sentence() -> None:
     ones = torch.ones(3, dtype=torch.float64)
     with pytest.raises(ValueError, match="zero vector has no direction"):
         without_direction(ones, 0 * ones)
-    with pytest.raises(ValueError, match="all units of layer 1 are equal before normalisation"):
-        normalised_residual_gradients(
+    with pytest.raises(ValueError, match="all units of layer 1 are equal before normalization"):
+        normalized_residual_gradients(
             ones, torch.zeros(1, 3, 3), torch.zeros(1, 3), ones, activation=torch.tanh, slope=tanh_slope
         )
     with pytest.raises(ValueError, match="give at least one weight matrix"):
-        normalised_residual_gradients(
+        normalized_residual_gradients(
             ones, torch.zeros(0, 3, 3), torch.zeros(0, 3), ones, activation=torch.tanh, slope=tanh_slope
         )

@@ -46,7 +46,7 @@ def test_nothing_on_a_grid_is_better(depth: int, decay: float, norm: float) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("depth", "decay", "norm"), CASES)
-def test_minimising_both_numbers_from_many_starts_finds_it(depth: int, decay: float, norm: float) -> None:
+def test_minimizing_both_numbers_from_many_starts_finds_it(depth: int, decay: float, norm: float) -> None:
     found = unconstrained_jacobians_optimum(depth, decay, input_norm=norm)
 
     def logarithmic(point: np.ndarray) -> float:

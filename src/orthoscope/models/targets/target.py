@@ -99,7 +99,7 @@ def _value(node: ast.expr, text: str) -> Any:
 
 
 def _bare_word(node: ast.expr) -> str | None:
-    """`relu`, a name in Python's grammar, or `batch-uncentred`, a difference of names, as a string; else None."""
+    """`relu`, a name in Python's grammar, or `batch-uncentered`, a difference of names, as a string; else None."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):

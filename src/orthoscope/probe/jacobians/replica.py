@@ -18,7 +18,7 @@ def replica(model: nn.Module, dtype: torch.dtype | None = None, statistics: Call
     """The model in eval mode, its weights part of the graph, in another precision if asked.
 
     With `statistics`, batch norm uses those of that batch instead of its running ones, which at
-    initialisation are 0 and 1 and make another network.
+    initialization are 0 and 1 and make another network.
     """
     try:
         twin = copy.deepcopy(unwrapped(model))

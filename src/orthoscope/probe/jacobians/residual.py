@@ -149,7 +149,7 @@ def residual_jacobians(
 
     Branches are found in one forward pass, by what is added to what it was made from; `blocks` names modules instead:
     the branches within them or, for a module that adds nothing, the module itself. If an activation follows the sum,
-    its slope multiplies the Jacobian; a normalisation there does not.
+    its slope multiplies the Jacobian; a normalization there does not.
 
     `sample` is a batch of one or more samples, each with a Jacobian of its own; `token` takes one token's,
     $\partial F_t/\partial h_t$. Up to 768 dimensions all singular triplets are exact; beyond, or with `top`, the

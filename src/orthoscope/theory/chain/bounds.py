@@ -17,7 +17,7 @@ from orthoscope.theory.chain.batch_norm import mean_squared_singular_values, sta
 from orthoscope.theory.chain.spectrum import check_sizes, energy_shares
 from orthoscope.theory.sources import source
 
-CHAIN = "linear chain, batch norm without centring, Gaussian weights, batch <= width"
+CHAIN = "linear chain, batch norm without centering, Gaussian weights, batch <= width"
 INDEPENDENT = f"{CHAIN}; smallest squared singular value at least weakest_energy in every layer before (A1)"
 
 
@@ -119,7 +119,7 @@ def wasserstein_to_gaussian(singular_values: Float[Tensor, "*batch samples"]) ->
 
     $$ \mathcal W_2^2\big(WH, G/\sqrt n\big) = \sum_i \Big(\sigma_i - \frac1{\sqrt n}\Big)^2 $$
 
-    Both are centred Gaussians with commuting covariances, and the coupling of the proof is the optimal one. For
+    Both are centered Gaussians with commuting covariances, and the coupling of the proof is the optimal one. For
     a random $H$, the root mean square of this is an upper bound.
     """
     shares = energy_shares(singular_values)

@@ -81,7 +81,7 @@ def iterative_singular_values(
 def iterative_gap(
     singular_values: Float[Tensor, "*batch values"], steps: int, samples: int | None = None
 ) -> Float[Tensor, "*batch"]:
-    r"""Orthogonality gap after `steps` layers of iterative orthogonalisation; after one,
+    r"""Orthogonality gap after `steps` layers of iterative orthogonalization; after one,
 
     $$ V(WH)^2 = \frac{\sum_i \sigma_i^2}{\big(\sum_i \sigma_i\big)^2} - \frac1n
        \;\le\; V(H)^2 = \frac{\sum_i \sigma_i^4}{\big(\sum_i \sigma_i^2\big)^2} - \frac1n, $$
@@ -117,7 +117,7 @@ def lyapunov_exponents(width: int, weight_variance: float | None = None) -> Floa
     assumes="linear network, square Gaussian weights, depth >> 1",
 )
 def collapse_rate(width: int) -> float:
-    r"""Rate at which a linear network without normalisation loses all directions but one, of any weight variance.
+    r"""Rate at which a linear network without normalization loses all directions but one, of any weight variance.
 
     $$ \delta = \Psi\Big(\frac d2\Big) - \Psi\Big(\frac{d-1}2\Big), \qquad
        \frac1\ell \log \frac{\sigma_2^2}{\sigma_1^2} \to -\delta, \qquad

@@ -4,7 +4,7 @@ A layer is $x \mapsto \phi(\mathrm{BN}(Wx))$ with Gaussian $W$. At infinite widt
 samples, $G = \tfrac1d \phi(\mathrm{BN}(h))^\top \phi(\mathrm{BN}(h))$ for $h$ of shape (width, samples), obeys
 
 $$ G_{\ell+1} = E_{h \sim \mathcal{N}(0, G_\ell)}\big[\phi(y)\,\phi(y)^\top\big], \qquad
-   y = \sqrt n\,\frac{h - \bar h}{\|h - \bar h\|} \text{ (centred)} \quad\text{or}\quad \sqrt n\,\frac{h}{\|h\|}. $$
+   y = \sqrt n\,\frac{h - \bar h}{\|h - \bar h\|} \text{ (centered)} \quad\text{or}\quad \sqrt n\,\frac{h}{\|h\|}. $$
 
 Batches start with one overlap for all pairs, so $G$ stays exchangeable: one number on the diagonal, one off it.
 """
@@ -17,30 +17,30 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from orthoscope.activations import Choice, Nonlinearity, nonlinearity
-from orthoscope.theory.gram.sphere import PairLaw, centred_pair, require_batch, stretched, uncentred_pair
+from orthoscope.theory.gram.sphere import PairLaw, centered_pair, require_batch, stretched, uncentered_pair
 from orthoscope.theory.quadrature import panels
 from orthoscope.theory.sources import source
 
 Gram = Float[Tensor, "batch batch"]
 
-# Without centring, three integrals are a table of some 1e6 nodes at a batch of 32.
-LARGEST_UNCENTRED = 32
+# Without centering, three integrals are a table of some 1e6 nodes at a batch of 32.
+LARGEST_UNCENTERED = 32
 
 
 @source(
     "yang2019",
-    "fixed points of batch normalisation; joudaki2024, (3.2) and (3.3) (corrected)",
+    "fixed points of batch normalization; joudaki2024, (3.2) and (3.3) (corrected)",
     assumes="infinite width, Gaussian weights, no bias, samples of one length and one overlap",
 )
-def gram_fixed_point(activation: Choice, batch: int, *, gain: int | float = 1.0, centred: bool = True) -> Gram:
+def gram_fixed_point(activation: Choice, batch: int, *, gain: int | float = 1.0, centered: bool = True) -> Gram:
     r"""The Gram matrix $G_*$ that depth leads to: $G_* = E[\phi(y)\phi(y)^\top]$, $h \sim \mathcal{N}(0, G_*)$.
 
-    Centred, as `nn.BatchNorm1d` is: $y$ is uniform on a sphere of $\mathbf{1}^\perp$ whatever exchangeable $G$ came
+    Centered, as `nn.BatchNorm1d` is: $y$ is uniform on a sphere of $\mathbf{1}^\perp$ whatever exchangeable $G$ came
     before, so $G_*$ is reached in one layer, with diagonal $E\phi(y_1)^2$ and $E\phi(y_1)\phi(y_2)$ off it. Linear:
-    $G_* = \tfrac{n}{n-1}(I - \tfrac1n\mathbf{1}\mathbf{1}^\top)$, singular; not centred, linear: $I$. Whether samples
+    $G_* = \tfrac{n}{n-1}(I - \tfrac1n\mathbf{1}\mathbf{1}^\top)$, singular; not centered, linear: $I$. Whether samples
     that differ a little are led there too is what `gram_response` tells.
     """
-    return _matrix(batch, *fixed_point_entries(nonlinearity(activation, gain), batch, centred))
+    return _matrix(batch, *fixed_point_entries(nonlinearity(activation, gain), batch, centered))
 
 
 @source(
@@ -55,7 +55,7 @@ def gram_trajectory(
     overlap: int | float = 0.5,
     depth: int = 20,
     gain: int | float = 1.0,
-    centred: bool = True,
+    centered: bool = True,
 ) -> Float[Tensor, "layers batch batch"]:
     r"""$G_0, \dots, G_L$ of the recursion $G_{\ell+1} = E_{h \sim \mathcal{N}(0, G_\ell)}[\phi(y)\phi(y)^\top]$.
 
@@ -66,7 +66,7 @@ def gram_trajectory(
     _require_overlap(overlap, batch)
     if depth < 0:
         raise ValueError(f"depth is {depth}, but must be at least 0")
-    layer = _Layer(phi, batch, centred)
+    layer = _Layer(phi, batch, centered)
     entries = [(1.0, float(overlap))]
     for _ in range(depth):
         diagonal, off = entries[-1]
@@ -79,26 +79,26 @@ def gram_trajectory(
     "eigenvalues of the fixed point",
     assumes="infinite width, Gaussian weights, no bias, samples of one length and one overlap",
 )
-def gram_condition(activation: Choice, batch: int, *, gain: int | float = 1.0, centred: bool = True) -> float:
-    r"""$\kappa(G_*)$, largest over smallest eigenvalue of the fixed point; infinite for linear and centred.
+def gram_condition(activation: Choice, batch: int, *, gain: int | float = 1.0, centered: bool = True) -> float:
+    r"""$\kappa(G_*)$, largest over smallest eigenvalue of the fixed point; infinite for linear and centered.
 
     The eigenvalues are $a + (n-1)b$ along $\mathbf{1}$ and $a - b$ across it, $a$ and $b$ the two entries of $G_*$.
     """
-    diagonal, off = fixed_point_entries(nonlinearity(activation, gain), batch, centred)
+    diagonal, off = fixed_point_entries(nonlinearity(activation, gain), batch, centered)
     eigenvalues = (diagonal + (batch - 1) * off, diagonal - off)
     smallest = min(eigenvalues)
     rounding = batch * torch.finfo(torch.float64).eps * max(eigenvalues)
     return max(eigenvalues) / smallest if smallest > rounding else math.inf
 
 
-def fixed_point_entries(phi: Nonlinearity, batch: int, centred: bool) -> tuple[float, float]:
+def fixed_point_entries(phi: Nonlinearity, batch: int, centered: bool) -> tuple[float, float]:
     """The two entries of the fixed point: on and off the diagonal."""
     require_batch(batch, 2)
     slope = slope_if_linear(phi)
     if slope is not None:
-        return (slope**2, -(slope**2) / (batch - 1)) if centred else (slope**2, 0.0)
-    layer = _Layer(phi, batch, centred)
-    if centred:
+        return (slope**2, -(slope**2) / (batch - 1)) if centered else (slope**2, 0.0)
+    layer = _Layer(phi, batch, centered)
+    if centered:
         return layer.entries(0.0)
 
     def drift(overlap: float) -> float:
@@ -126,7 +126,7 @@ def contrast(phi: Nonlinearity, law: PairLaw) -> float:
     found = law.average((phi(law.first) - phi(law.second)).square()) / 2
     if not found > 0:
         raise ValueError(
-            f"activation {phi.name} is constant on all that batch normalisation gives it: samples are lost"
+            f"activation {phi.name} is constant on all that batch normalization gives it: samples are lost"
         )
     return found
 
@@ -134,30 +134,30 @@ def contrast(phi: Nonlinearity, law: PairLaw) -> float:
 class _Layer:
     """One layer as a map from the overlap of its inputs to the two entries of the Gram of its outputs."""
 
-    def __init__(self, phi: Nonlinearity, batch: int, centred: bool) -> None:
-        self.batch, self.centred = batch, centred
-        self.law = pair_law(phi, batch, centred)
+    def __init__(self, phi: Nonlinearity, batch: int, centered: bool) -> None:
+        self.batch, self.centered = batch, centered
+        self.law = pair_law(phi, batch, centered)
         first, second = phi(self.law.first), phi(self.law.second)
         self.squares, self.products = first.square(), first * second
 
     def entries(self, overlap: float) -> tuple[float, float]:
-        law = self.law if self.centred else stretched(self.law, self.batch, eigenvalue_ratio(overlap, self.batch))
+        law = self.law if self.centered else stretched(self.law, self.batch, eigenvalue_ratio(overlap, self.batch))
         diagonal = law.average(self.squares)
         if not diagonal > 0:
             raise ValueError(
-                "the activation is 0 on everything that batch normalisation gives it: no Gram matrix is left"
+                "the activation is 0 on everything that batch normalization gives it: no Gram matrix is left"
             )
         return diagonal, law.average(self.products)
 
 
-def pair_law(phi: Nonlinearity, batch: int, centred: bool) -> PairLaw:
-    """The law of normalised samples of no overlap, split at the kinks of the activation and where it is steep."""
-    if not centred and batch > LARGEST_UNCENTRED:
+def pair_law(phi: Nonlinearity, batch: int, centered: bool) -> PairLaw:
+    """The law of normalized samples of no overlap, split at the kinks of the activation and where it is steep."""
+    if not centered and batch > LARGEST_UNCENTERED:
         raise ValueError(
-            f"batch is {batch}: without centring, activations that are not linear are served up to {LARGEST_UNCENTRED}"
+            f"batch is {batch}: without centering, nonlinear activations are served up to {LARGEST_UNCENTERED}"
         )
     fine = panels(phi, 1.0)
-    law = centred_pair if centred else uncentred_pair
+    law = centered_pair if centered else uncentered_pair
     return law(batch, phi.kinks, edges=tuple(fine.edges.tolist()), width=fine.width)
 
 

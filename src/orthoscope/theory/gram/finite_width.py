@@ -7,7 +7,7 @@ linear chain, $\delta_{\ell+1} = F'\delta_\ell + \xi/\sqrt d$, with the derivati
 $$ F'\delta = k\,E\big[\phi(y)\phi(y)^\top\, y^\top \delta y\big], \qquad
    k = \frac{n-1}{2n(\kappa_{11}-\kappa_{12})}, $$
 
-for $\delta$ traceless on $\mathbf{1}^\perp$; all else is forgotten at once. Relabelling samples commutes with $F'$, so
+for $\delta$ traceless on $\mathbf{1}^\perp$; all else is forgotten at once. Relabeling samples commutes with $F'$, so
 on such $\delta$ it has two rates only: one for $P\operatorname{diag}(v)P$ (samples of different weight), one for
 matrices of zero diagonal and zero row sums (pairs of different overlap).
 """
@@ -49,7 +49,7 @@ class GramResponse(NamedTuple):
     "orthoscope",
     "linear response at the Gram fixed point: the constant of joudaki2024, (3.9), whose proof rests on a false lemma",
     assumes="empirical as a law, first order in 1/width: deep, batch well below width, Gaussian weights, no bias, "
-    "batch normalisation with centring, a stable fixed point",
+    "batch normalization with centering, a stable fixed point",
 )
 def finite_width_gram_error(
     activation: Choice,
@@ -89,8 +89,8 @@ def finite_width_gram_error(
 
 @source(
     "orthoscope",
-    "stationary deviation of the linear chain with centring; without, daneshmand2021's gap",
-    assumes="deep, batch well below width, Gaussian weights, no bias, linear, batch normalisation with centring",
+    "stationary deviation of the linear chain with centering; without, daneshmand2021's gap",
+    assumes="deep, batch well below width, Gaussian weights, no bias, linear, batch normalization with centering",
 )
 def linear_gram_error(batch: int, width: int) -> float:
     r"""`finite_width_gram_error` of a linear network, in closed form, with $m = n-1$.
@@ -106,7 +106,7 @@ def linear_gram_error(batch: int, width: int) -> float:
 
 def one_layer_noise(phi: Nonlinearity, batch: int) -> float:
     r"""$E\|\xi\|_F^2 = E\|\phi(y)\|^4 - \|G_*\|_F^2$: $d$ times the mean square error of the Gram of $d$ units."""
-    law = pair_law(phi, batch, centred=True)
+    law = pair_law(phi, batch, centered=True)
     squares, others = phi(law.first).square(), phi(law.second).square()
     products = phi(law.first) * phi(law.second)
     fourth = batch * law.average(squares.square()) + batch * (batch - 1) * law.average(squares * others)
@@ -116,7 +116,7 @@ def one_layer_noise(phi: Nonlinearity, batch: int) -> float:
 @source(
     "orthoscope",
     "derivative of the mean-field map at the Gram fixed point",
-    assumes="infinite width, Gaussian weights, no bias, batch normalisation with centring",
+    assumes="infinite width, Gaussian weights, no bias, batch normalization with centering",
 )
 def gram_response(activation: Choice, batch: int, *, gain: int | float = 1.0) -> GramResponse:
     r"""The rates at which a small deviation of the Gram matrix returns.
@@ -128,7 +128,7 @@ def gram_response(activation: Choice, batch: int, *, gain: int | float = 1.0) ->
     """
     require_batch(batch, 4)
     phi = nonlinearity(activation, gain)
-    law = pair_law(phi, batch, centred=True)
+    law = pair_law(phi, batch, centered=True)
     y, z = law.first, law.second
     squares, products = phi(y).square(), phi(y) * phi(z)
     k = (batch - 1) / (2 * batch * contrast(phi, law))
@@ -147,8 +147,8 @@ def _sampled_parts(
 ) -> tuple[Float[Tensor, " draws"], Float[Tensor, " draws"]]:
     r"""$\|v\|^2$ and $\|\Pi\|_F^2$ of single units."""
     gaussian = torch.randn(draws, batch, dtype=torch.float64, generator=generator)
-    centred = gaussian - gaussian.mean(-1, keepdim=True)
-    outputs = phi(centred / centred.square().mean(-1, keepdim=True).sqrt())
+    centered = gaussian - gaussian.mean(-1, keepdim=True)
+    outputs = phi(centered / centered.square().mean(-1, keepdim=True).sqrt())
     contrast = outputs - outputs.mean(-1, keepdim=True)
     energy = contrast.square().sum(-1)
     uneven = (contrast.square() - energy[:, None] / batch).square().sum(-1)

@@ -1,9 +1,9 @@
 r"""Growth of gradients toward the input in a deep, wide network with batch normalization, for any activation.
 
 Backward through one layer $x' = \phi(y)$, $y = \mathrm{BN}(h)$, $h = Wx$, one unit's gradient over the $n$ samples of
-the batch goes from $g'$ to $\sqrt n/\|h\| \cdot Q_y D g'$ (centred: $\|h - \bar h\|$), with $D =
+the batch goes from $g'$ to $\sqrt n/\|h\| \cdot Q_y D g'$ (centered: $\|h - \bar h\|$), with $D =
 \operatorname{diag}\phi'(y)$, and $Q_y$ projects on the complement of $y$, where batch normalization has a derivative
-(centred: and of $\mathbf{1}$). Then $W^\top$ mixes the units. With the gradient independent of $h$, as in the limit of
+(centered: and of $\mathbf{1}$). Then $W^\top$ mixes the units. With the gradient independent of $h$, as in the limit of
 infinite width, the covariance $K$ of the gradient over samples obeys
 
 $$ K = E\Big[\frac{n}{\|h\|^2}\, Q_y D K' D Q_y\Big], \qquad h \sim \mathcal{N}(0, G_*), $$
@@ -26,35 +26,35 @@ JUMP = 1e-6  # a change of the activation over 2e-9 that no slope explains
 
 @source(
     "orthoscope",
-    "gradient growth with batch normalisation; n → ∞: yang2019",
+    "gradient growth with batch normalization; n → ∞: yang2019",
     assumes="infinite width, Gaussian weights, no bias, deep, at the Gram fixed point (stable: gram_response), "
     "gradient independent of the forward weights",
 )
 def gradient_growth(
-    batch: int, *, centred: bool = True, activation: Choice = "identity", gain: int | float = 1.0
+    batch: int, *, centered: bool = True, activation: Choice = "identity", gain: int | float = 1.0
 ) -> float:
     r"""Growth of $\log\|\nabla W\|$ per layer toward the input, $\tfrac12\log\chi$.
 
-    Linear: $\chi = \frac{n-2}{n-3}$ centred, $\frac{n-1}{n-2}$ not. Any activation: `centred_multiplier` or
-    `uncentred_multiplier`. Infinite, and refused, for $n \le 3$ centred and $n \le 2$ not: the norm that
+    Linear: $\chi = \frac{n-2}{n-3}$ centered, $\frac{n-1}{n-2}$ not. Any activation: `centered_multiplier` or
+    `uncentered_multiplier`. Infinite, and refused, for $n \le 3$ centered and $n \le 2$ not: the norm that
     divides the gradient is then too often close to 0.
     """
-    least = 4 if centred else 3
+    least = 4 if centered else 3
     if isinstance(batch, bool) or batch < least:
         raise ValueError(
             f"batch is {batch}, but the mean squared gradient is infinite below {least} samples "
-            f"with batch normalisation {'that centres' if centred else 'without centring'}"
+            f"with batch normalization {'that centers' if centered else 'without centering'}"
         )
     phi = nonlinearity(activation, gain)
     if slope_if_linear(phi) is not None:
         return 0.5 * math.log((batch - least + 2) / (batch - least + 1))
     _require_no_jump(phi)
-    multiplier = centred_multiplier(phi, batch) if centred else uncentred_multiplier(phi, batch)
+    multiplier = centered_multiplier(phi, batch) if centered else uncentered_multiplier(phi, batch)
     return 0.5 * math.log(multiplier)
 
 
-def centred_multiplier(phi: Nonlinearity, batch: int) -> float:
-    r"""$\chi$ with centring: shifts are invisible, so $K \propto P$ stays, the projection on $\mathbf{1}^\perp$.
+def centered_multiplier(phi: Nonlinearity, batch: int) -> float:
+    r"""$\chi$ with centering: shifts are invisible, so $K \propto P$ stays, the projection on $\mathbf{1}^\perp$.
 
     $\|h - \bar h\|^2$ is $\kappa_{11} - \kappa_{12}$ times a $\chi^2_{n-1}$, independent of $y$, with
     $\kappa_{11} = E\phi(y_1)^2$ and $\kappa_{12} = E\phi(y_1)\phi(y_2)$, so with $Q_y = P - \tfrac1n yy^\top$
@@ -64,7 +64,7 @@ def centred_multiplier(phi: Nonlinearity, batch: int) -> float:
     and, with $f_i = \phi'(y_i)$, the trace is
     $(n-2) E f_1^2 - E y_1^2 f_1^2 + \tfrac1n\big(E f_1^2 + E y_1^2 f_1^2 + (n-1) E[(1 + y_1 y_2) f_1 f_2]\big)$.
     """
-    law = pair_law(phi, batch, centred=True)
+    law = pair_law(phi, batch, centered=True)
     slopes, other_slopes = phi.derivative(law.first), phi.derivative(law.second)
     alone = law.average(slopes.square())
     weighted = law.average((law.first * slopes).square())
@@ -73,8 +73,8 @@ def centred_multiplier(phi: Nonlinearity, batch: int) -> float:
     return batch * trace / ((batch - 3) * (batch - 1) * contrast(phi, law))
 
 
-def uncentred_multiplier(phi: Nonlinearity, batch: int) -> float:
-    r"""$\chi$ without centring: the largest eigenvalue of the map on $K' = pI + q\mathbf{1}\mathbf{1}^\top$.
+def uncentered_multiplier(phi: Nonlinearity, batch: int) -> float:
+    r"""$\chi$ without centering: the largest eigenvalue of the map on $K' = pI + q\mathbf{1}\mathbf{1}^\top$.
 
     Given the direction of $h$, $E[n/\|h\|^2 \mid y] = y^\top G_*^{-1} y/(n-2)$, which depends on $\bar y$ only.
     With $Q_y = I - \tfrac1n yy^\top$, $f_i = \phi'(y_i)$ and $z_i = 1 - \bar y y_i$, a matrix $K$ is found from its
@@ -85,9 +85,9 @@ def uncentred_multiplier(phi: Nonlinearity, batch: int) -> float:
     $$ \mathbf{1}^\top Q_yDDQ_y\mathbf{1} = \sum_i f_i^2 z_i^2, \qquad
        \mathbf{1}^\top Q_y ff^\top Q_y\mathbf{1} = \big(\sum_i f_i z_i\big)^2. $$
     """
-    diagonal, off = fixed_point_entries(phi, batch, centred=False)
+    diagonal, off = fixed_point_entries(phi, batch, centered=False)
     along, across = diagonal + (batch - 1) * off, diagonal - off
-    law = stretched(pair_law(phi, batch, centred=False), batch, eigenvalue_ratio(off / diagonal, batch))
+    law = stretched(pair_law(phi, batch, centered=False), batch, eigenvalue_ratio(off / diagonal, batch))
     shrink = batch * ((1 - law.mean.square()) / across + law.mean.square() / along) / (batch - 2)
     y, other_y, f, other_f = law.first, law.second, phi.derivative(law.first), phi.derivative(law.second)
     z, other_z = 1 - law.mean * y, 1 - law.mean * other_y

@@ -40,8 +40,8 @@ def gram_isometry(gram: Float[Tensor, "*batch size size"]) -> Float[Tensor, "*ba
 @source(
     "joudaki2024",
     "Theorem 4.3 as an identity; Corollaries 4.4 and 4.5 (corrected)",
-    assumes="lengths of the vectors that are normalised: samples (RMS), samples about their mean (layer), "
-    "or units over the batch, not centred and no more than samples (batch)",
+    assumes="lengths of the vectors that are normalized: samples (RMS), samples about their mean (layer), "
+    "or units over the batch, not centered and no more than samples (batch)",
 )
 def isometry_gain(norms: Float[Tensor, "*batch vectors"]) -> Float[Tensor, "*batch"]:
     r"""$\mathcal{I}(\tilde G)/\mathcal{I}(G) = \operatorname{mean}(a^2)/\operatorname{GM}(a)^2 \ge 1$ for lengths $a$.
@@ -70,7 +70,7 @@ def isometry_gain_bound(norms: Float[Tensor, "*batch vectors"]) -> Float[Tensor,
 def _positive(norms: Float[Tensor, "*batch vectors"]) -> Float[Tensor, "*batch vectors"]:
     lengths = norms.double()
     if not bool(((lengths > 0) & lengths.isfinite()).all()):
-        raise ValueError("lengths must be positive numbers: a vector of length 0 cannot be normalised")
+        raise ValueError("lengths must be positive numbers: a vector of length 0 cannot be normalized")
     return lengths
 
 
@@ -94,27 +94,27 @@ def gaussian_isometry_gap(batch: int, width: int) -> float:
 @source(
     "orthoscope",
     "linear response of overlaps at 0",
-    assumes="deep, wide (batch well below width), weights of variance 1/width, no bias, layer normalisation after the "
+    assumes="deep, wide (batch well below width), weights of variance 1/width, no bias, layer normalization after the "
     "activation: the mean-field overlap is then 0; first order in 1/width",
 )
 def isometry_gap_floor(batch: int, width: int, *, activation: Choice = "relu", gain: int | float = 1.0) -> float:
-    r"""Mean isometry gap deep in a network with layer normalisation after the activation, $\frac{n-1}{2d(1-\mu^2)}$.
+    r"""Mean isometry gap deep in a network with layer normalization after the activation, $\frac{n-1}{2d(1-\mu^2)}$.
 
-    Normalised samples have equal lengths, so the gap is half the sum of the $n-1$ squared overlaps of a sample; a layer
+    Normalized samples have equal lengths, so the gap is half the sum of the $n-1$ squared overlaps of a sample; a layer
     multiplies an overlap by $\mu$, the `overlap_rate`, and adds a noise of variance $1/d$.
     Too small where $\mu$ is close to 1 (a smooth activation at a small gain) unless $d(1-\mu^2)$ is well above $n$.
     """
     _require_units(batch, width, least=2)
     rate = overlap_rate(activation, gain=gain)
     if 1 - rate < LINEAR:
-        raise ValueError("a linear network has no floor: overlaps of layer-normalised samples wander without return")
+        raise ValueError("a linear network has no floor: overlaps of layer-normalized samples wander without return")
     return (batch - 1) / (2 * width * (1 - rate**2))
 
 
 @source(
     "joudaki2024",
     "equation (5.15) (corrected)",
-    assumes="infinite width, weights of variance 1/width, no bias, layer normalisation after the activation",
+    assumes="infinite width, weights of variance 1/width, no bias, layer normalization after the activation",
 )
 def overlap_rate(activation: Choice, *, gain: int | float = 1.0) -> float:
     r"""What a layer multiplies small overlaps by, $\mu = \kappa'(0)/(\kappa(1)-\kappa(0))$; 1 if linear.
@@ -127,7 +127,7 @@ def overlap_rate(activation: Choice, *, gain: int | float = 1.0) -> float:
     mean = float(rule.weights @ values)
     spread = float(rule.weights @ (values - mean).square())
     if spread <= torch.finfo(torch.float64).eps * mean**2:
-        raise ValueError("a constant activation leaves nothing to normalise")
+        raise ValueError("a constant activation leaves nothing to normalize")
     return min(1.0, float(rule.weights @ (rule.nodes * values)) ** 2 / spread)
 
 

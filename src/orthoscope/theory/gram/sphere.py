@@ -39,12 +39,12 @@ class PairLaw(NamedTuple):
         return float((self.weight * values).sum())
 
 
-def centred_pair(
+def centered_pair(
     batch: int, kinks: tuple[float, ...] = (), *, edges: tuple[float, ...] = (), width: float = math.inf
 ) -> PairLaw:
-    r"""Two coordinates of $y$ uniform on the sphere of radius $\sqrt n$ in $\mathbf{1}^\perp$: centred, any $G$.
+    r"""Two coordinates of $y$ uniform on the sphere of radius $\sqrt n$ in $\mathbf{1}^\perp$: centered, any $G$.
 
-    For $h \sim \mathcal{N}(0, (a-b) I + b \mathbf{1}\mathbf{1}^\top)$ the centred $h - \bar h = \sqrt{a-b}\,Pz$ has no
+    For $h \sim \mathcal{N}(0, (a-b) I + b \mathbf{1}\mathbf{1}^\top)$ the centered $h - \bar h = \sqrt{a-b}\,Pz$ has no
     preferred direction. A coordinate is $y_1 = \sqrt{n-1}\,\sin\alpha$ with density $\cos^{n-3}\alpha$, and given it,
     with $\rho = -1/(n-1)$ the correlation of two coordinates and $\beta$ of density $\cos^{n-4}\beta$,
 
@@ -77,10 +77,10 @@ def centred_pair(
     return _law(first[:, None].expand_as(second), second, torch.zeros_like(second), alpha_weight[:, None] * beta_weight)
 
 
-def uncentred_pair(
+def uncentered_pair(
     batch: int, kinks: tuple[float, ...] = (), *, edges: tuple[float, ...] = (), width: float = math.inf
 ) -> PairLaw:
-    r"""Two coordinates and the mean of $y$ uniform on the sphere of radius $\sqrt n$: not centred, $G = I$.
+    r"""Two coordinates and the mean of $y$ uniform on the sphere of radius $\sqrt n$: not centered, $G = I$.
 
     $$ y_1 = \sqrt n\,\sin\alpha, \quad y_2 = \sqrt n\,\cos\alpha\,\sin\beta, \quad
        n\bar y = y_1 + y_2 + \sqrt{n(n-2)}\,\cos\alpha\,\cos\beta\,\sin\gamma $$
@@ -114,7 +114,7 @@ def uncentred_pair(
 
 
 def stretched(law: PairLaw, batch: int, ratio: float) -> PairLaw:
-    r"""The uncentred law where the eigenvalue of $G$ along $\mathbf{1}$ is `ratio` times the others, from that of 1.
+    r"""The uncentered law where the eigenvalue of $G$ along $\mathbf{1}$ is `ratio` times the others, from that of 1.
 
     The direction of $h \sim \mathcal{N}(0, G)$ has the angular central Gaussian density: with $r$ the ratio, relative
     to the uniform law on the sphere,

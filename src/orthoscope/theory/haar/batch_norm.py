@@ -18,8 +18,8 @@ from orthoscope.theory.sources import source
 Spectrum = Float[Tensor, "*batch width"]
 Scalar = Float[Tensor, "*batch"]
 
-CHAIN = "as many samples as units, linear activation, batch norm without centring or epsilon, Haar weights"
-NORMALISED = f"{CHAIN}; X is itself the output of a batch norm"
+CHAIN = "as many samples as units, linear activation, batch norm without centering or epsilon, Haar weights"
+NORMALIZED = f"{CHAIN}; X is itself the output of a batch norm"
 _TRACE = "eigenvalues of XX' with sum equal to the width, as after batch norm"
 
 
@@ -30,7 +30,7 @@ def spectral_isometry_gap(spectrum: Spectrum) -> Scalar:
     return (eigenvalues.mean(-1).log() - eigenvalues.log().mean(-1)).clamp_min(0)
 
 
-@source("orthoscope", "contraction of the isometry gap near isometry", assumes=f"{NORMALISED}; gap much below 1/width")
+@source("orthoscope", "contraction of the isometry gap near isometry", assumes=f"{NORMALIZED}; gap much below 1/width")
 def haar_contraction(width: int) -> float:
     r"""Factor by which one layer shrinks a small isometry gap on average.
 
@@ -43,7 +43,7 @@ def haar_contraction(width: int) -> float:
     return width / (width + 2)
 
 
-@source("orthoscope", "expected isometry gap after one layer, exactly", assumes=NORMALISED)
+@source("orthoscope", "expected isometry gap after one layer, exactly", assumes=NORMALIZED)
 def expected_haar_gap(spectrum: Spectrum) -> Scalar:
     r"""Mean over $W$ of the isometry gap of $\mathrm{BN}(WX)$, to absolute error about $10^{-14}$.
 
@@ -55,7 +55,7 @@ def expected_haar_gap(spectrum: Spectrum) -> Scalar:
     (Frullani's integral of a Gaussian quadratic form). In two dimensions it is
     $\psi + 2\log\frac{\sqrt{\lambda_1}+\sqrt{\lambda_2}}2$.
     """
-    eigenvalues = _normalised(spectrum)
+    eigenvalues = _normalized(spectrum)
     width = eigenvalues.shape[-1]
     # With t = e^u the trapezoidal rule converges like exp(-pi^2/step): the integrand is analytic for |Im u| < pi.
     # Ends: the integrand is below (t d)^2 on the left and (t min λ)^(-d/2) on the right.
@@ -73,19 +73,19 @@ def expected_haar_gap(spectrum: Spectrum) -> Scalar:
     return spectral_isometry_gap(spectrum) + difference.sum(-1) * step
 
 
-@source("joudaki2024", "Theorem 6.3 and Theorem C.4", assumes=NORMALISED)
+@source("joudaki2024", "Theorem 6.3 and Theorem C.4", assumes=NORMALIZED)
 def haar_isometry_gain(spectrum: Spectrum) -> Scalar:
     r"""Factor by which one layer raises the isometry at least, on average; 1 exactly for orthogonal samples.
 
     $$ \mathbb E\, \mathcal I(\mathrm{BN}(WX))
        \ge \Big(1 - \frac{\sum_k(\lambda_k-1)^2}{2d^2(d+2)}\Big)^{-1} \mathcal I(X) $$
     """
-    eigenvalues = _normalised(spectrum)
+    eigenvalues = _normalized(spectrum)
     width = eigenvalues.shape[-1]
     return 1 / (1 - (eigenvalues - 1).square().sum(-1) / (2 * width**2 * (width + 2)))
 
 
-@source("joudaki2024", "Corollary 6.4 and Corollary C.6 (corrected: of BN(WX), not of WX)", assumes=NORMALISED)
+@source("joudaki2024", "Corollary 6.4 and Corollary C.6 (corrected: of BN(WX), not of WX)", assumes=NORMALIZED)
 def haar_gap_bound(spectrum: Spectrum) -> Scalar:
     r"""Upper bound on the mean isometry gap after one layer; `expected_haar_gap` is its exact value.
 
@@ -96,7 +96,7 @@ def haar_gap_bound(spectrum: Spectrum) -> Scalar:
     return spectral_isometry_gap(spectrum) - haar_isometry_gain(spectrum).log()
 
 
-@source("orthoscope", "Corollary 6.4 of joudaki2024, sharpened", assumes=NORMALISED)
+@source("orthoscope", "Corollary 6.4 of joudaki2024, sharpened", assumes=NORMALIZED)
 def haar_variance_gap_bound(spectrum: Spectrum) -> Scalar:
     r"""Upper bound on the mean isometry gap after one layer, about three times the decrease of `haar_gap_bound`.
 
@@ -106,7 +106,7 @@ def haar_variance_gap_bound(spectrum: Spectrum) -> Scalar:
     $\mathbb E y^2 = 2\sum_k(\lambda_k-1)^2/(d(d+2))$. For $d \ge 2$ it implies (C.48), which the thesis reaches by
     replacing $d(d+2)$ by $d^2$.
     """
-    eigenvalues = _normalised(spectrum)
+    eigenvalues = _normalized(spectrum)
     width = eigenvalues.shape[-1]
     variance = (eigenvalues - 1).square().mean(-1)
     return spectral_isometry_gap(spectrum) - 3 * variance / ((2 * width + 1) * (width + 2))
@@ -134,7 +134,7 @@ def eigenvalue_radius(width: int, gap: Scalar) -> Scalar:
     return 4 * (width * gap.double()).sqrt()
 
 
-@source("joudaki2024", "Lemma C.9", assumes=NORMALISED)
+@source("joudaki2024", "Lemma C.9", assumes=NORMALIZED)
 def next_gap_bound(width: int, gap: Scalar) -> Scalar:
     r"""Upper bound on the mean isometry gap after one layer, from the gap before it.
 
@@ -166,15 +166,15 @@ def isometry_gap_bound(width: int, initial_gap: Scalar, depth: int) -> Scalar:
 
     $$ \mathbb E\,\psi(X_{\ell+1}) \le \psi_0\, e^{-\ell/k}, \qquad k \text{ of `gap_decay_depth`} $$
 
-    The first layer, whose input may not be normalised, is not counted: it cannot raise the gap.
+    The first layer, whose input may not be normalized, is not counted: it cannot raise the gap.
     """
     if depth < 0:
         raise ValueError(f"depth is 0 or more layers, got {depth}")
     return initial_gap.double() * torch.exp(-depth / gap_decay_depth(width, initial_gap))
 
 
-def _normalised(spectrum: Spectrum) -> Spectrum:
-    """The eigenvalues in float64, if they can be those of batch-normalised samples."""
+def _normalized(spectrum: Spectrum) -> Spectrum:
+    """The eigenvalues in float64, if they can be those of batch-normalized samples."""
     eigenvalues = spectrum.double()
     width = eigenvalues.shape[-1]
     if width < 1 or not bool((eigenvalues > 0).all()):

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.theory.haar.batch_norm import NORMALISED, Scalar, Spectrum, near_isometry
+from orthoscope.theory.haar.batch_norm import NORMALIZED, Scalar, Spectrum, near_isometry
 from orthoscope.theory.sources import source
 
 _TRACE = "square input X with tr XX' equal to the width, as W times the output of a batch norm has"
 
 
-@source("joudaki2024", "Lemma C.16", assumes="square, non-degenerate input of batch norm without centring or epsilon")
+@source("joudaki2024", "Lemma C.16", assumes="square, non-degenerate input of batch norm without centering or epsilon")
 def batch_norm_jacobian_bound(spectrum: Spectrum) -> Scalar:
     r"""$\|J_{\mathrm{BN}}(X)\| = 1/\min_j\|X_j\| \le 1/\sqrt{\min_k \lambda_k}$; equality for a diagonal $XX^\top$."""
     if not bool((spectrum > 0).all()):
@@ -23,7 +23,7 @@ def batch_norm_jacobian_bound(spectrum: Spectrum) -> Scalar:
 
 @source("joudaki2024", "Lemma C.17", assumes=_TRACE)
 def smallest_eigenvalue_bound(width: int, gap: Scalar) -> Scalar:
-    r"""Lower bound on the smallest eigenvalue of a trace-normalised Gram with isometry gap $\psi$.
+    r"""Lower bound on the smallest eigenvalue of a trace-normalized Gram with isometry gap $\psi$.
 
     $$ \lambda_d \ge e^{-2\sqrt{d\psi}} \text{ if } \psi \le \tfrac1{16d},
        \qquad \lambda_d \ge e^{-(d\psi+1)} \text{ otherwise} $$
@@ -46,7 +46,7 @@ def batch_norm_log_jacobian_bound(width: int, gap: Scalar) -> Scalar:
     return torch.where(gap <= near_isometry(width), 2 * scaled.sqrt(), scaled + 1)
 
 
-@source("joudaki2024", "Lemma C.14", assumes=NORMALISED)
+@source("joudaki2024", "Lemma C.14", assumes=NORMALIZED)
 def hitting_time_bound(width: int, initial_gap: Scalar) -> Scalar:
     r"""Upper bound on the mean number of layers $S$ until the gap is at most $1/(16d)$.
 
@@ -59,7 +59,7 @@ def hitting_time_bound(width: int, initial_gap: Scalar) -> Scalar:
     return torch.where(far, 512 * width**4 * initial_gap.double().square(), 0.0)
 
 
-@source("joudaki2024", "Lemma C.15", assumes=NORMALISED)
+@source("joudaki2024", "Lemma C.15", assumes=NORMALIZED)
 def second_phase_bound(width: int, initial_gap: Scalar, depth: int | float) -> Scalar:
     r"""Upper bound on the sum of root gaps after the first $S$ layers; `depth` $L$ may be infinite.
 
@@ -75,7 +75,7 @@ def second_phase_bound(width: int, initial_gap: Scalar, depth: int | float) -> S
     return scale * (width * initial_gap.double()).sqrt() * fraction
 
 
-@source("joudaki2024", "Theorem 6.5, with the constants of its proof", assumes=f"{NORMALISED}; Lipschitz loss")
+@source("joudaki2024", "Theorem 6.5, with the constants of its proof", assumes=f"{NORMALIZED}; Lipschitz loss")
 def gradient_log_norm_bound(width: int, initial_gap: Scalar, loss_lipschitz: float = 1.0) -> Scalar:
     r"""Upper bound on the mean log-norm of the gradient of any layer's weights, at any depth.
 
@@ -90,7 +90,7 @@ def gradient_log_norm_bound(width: int, initial_gap: Scalar, loss_lipschitz: flo
     return _log(loss_lipschitz) + _log(width) + first_phase + second_phase
 
 
-@source("orthoscope", "Theorem 6.5 of joudaki2024, sharpened", assumes=f"{NORMALISED}; Lipschitz loss")
+@source("orthoscope", "Theorem 6.5 of joudaki2024, sharpened", assumes=f"{NORMALIZED}; Lipschitz loss")
 def drift_gradient_log_norm_bound(width: int, initial_gap: Scalar, loss_lipschitz: float = 1.0) -> Scalar:
     r"""`gradient_log_norm_bound` with powers $d^4\psi_0^2 + d^2$ instead of $d^5(\psi_0^3 + 1)$; width 2 or more.
 

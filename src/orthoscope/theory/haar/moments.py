@@ -158,7 +158,7 @@ def _spherical_functions(degree: int) -> dict[Partition, dict[Partition, Fractio
     functions = {}
     for shape in partitions(degree):
         coefficients = _in_power_sums(_in_monomials(shape))
-        scale = coefficients[partitions(degree)[0]]  # Z_λ is normalised so that p_1^k has coefficient 1
+        scale = coefficients[partitions(degree)[0]]  # Z_λ is normalized so that p_1^k has coefficient 1
         functions[shape] = {
             mu: coefficient / scale * _centralizer(tuple(2 * part for part in mu)) / group
             for mu, coefficient in coefficients.items()
@@ -277,7 +277,7 @@ def coset_type(first: Pairing, second: Pairing) -> Partition:
 
 @source("collins2006", "section 3, orbits of pairings under equal factors", assumes=_ANY)
 def pairing_orbits(pairings: Sequence[Pairing], labels: Sequence[Hashable]) -> list[tuple[Pairing, int]]:
-    r"""One pairing of each orbit under permutations of equally labelled positions, with the size of the orbit.
+    r"""One pairing of each orbit under permutations of equally labeled positions, with the size of the orbit.
 
     Two pairings are in one orbit exactly if they join the same labels equally often.
     """

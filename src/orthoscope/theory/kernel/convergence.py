@@ -99,8 +99,8 @@ def distance_bound(landmarks: Landmarks, overlap: Float[Tensor, "*pairs"], depth
 
 
 @source("joudaki2024", "Theorem 5.15 (corrected)", assumes="infinite width, LN after φ or E φ(X) = 0, φ not linear")
-def normalised_rate(at_zero: float, at_one: float, slope_at_zero: float) -> float:
-    r"""Rate towards orthogonality of a network with normalisation, from the map of $\phi$ before normalisation.
+def normalized_rate(at_zero: float, at_one: float, slope_at_zero: float) -> float:
+    r"""Rate towards orthogonality of a network with normalization, from the map of $\phi$ before normalization.
 
     $$ \frac{|\rho_\ell|}{1-|\rho_\ell|} \le \alpha^\ell \frac{|\rho_0|}{1-|\rho_0|},
     \qquad \alpha = \frac{1}{2 - \kappa'(0)/(\kappa(1) - \kappa(0))} $$

@@ -1,4 +1,4 @@
-"""Hermite polynomials, normalised under the standard Gaussian, and the expansion of an activation in them."""
+"""Hermite polynomials, normalized under the standard Gaussian, and the expansion of an activation in them."""
 
 from math import factorial, sqrt
 

@@ -107,7 +107,7 @@ class KernelMap:
         return self._pair.slope_energy / self._pair.energy
 
     @property
-    def centred(self) -> bool:
+    def centered(self) -> bool:
         r"""Table 5.2: $\mathbb{E}\phi(X) = 0$, that is $c_0 = 0$, that is $\kappa(0) = 0$."""
         return self.at_zero == 0.0
 
@@ -230,39 +230,39 @@ def kernel_map(
 ) -> KernelMap:
     r"""The map of overlaps by one layer of a wide random network: $\rho_{\ell+1} = \kappa(\rho_\ell)$.
 
-    `norm` and `order` are spelt as in `orthoscope.models`. RMS normalisation on either side of the activation
-    and layer normalisation before it leave $\kappa$ as it is (they hold the variance at 1); layer normalisation after
+    `norm` and `order` are spelled as in `orthoscope.models`. RMS normalization on either side of the activation
+    and layer normalization before it leave $\kappa$ as it is (they hold the variance at 1); layer normalization after
     the activation replaces $\phi$ by $\phi - \mathbb{E}\phi(X)$. `input_variance` $q$ is that of its inputs:
-    the map of $\phi(\sqrt q\,x)$; normalisation before the activation makes it 1.
+    the map of $\phi(\sqrt q\,x)$; normalization before the activation makes it 1.
     """
     norm = "none" if norm is None else norm
     if norm.startswith("batch"):
         raise ValueError(
-            "batch normalisation couples all samples of a batch, so that two of them have no map of their own: "
+            "batch normalization couples all samples of a batch, so that two of them have no map of their own: "
             "use gram_fixed_point, which follows the whole batch"
         )
     if norm not in NORMS or order not in ORDERS:
         raise ValueError(f"norm {norm!r} in order {order!r} is unknown: norms are {NORMS}, orders are {ORDERS}")
     if norm != "none" and order == "norm-activation" and input_variance != 1:
-        raise ValueError(f"{norm} normalisation before the activation makes the input variance 1, not {input_variance}")
+        raise ValueError(f"{norm} normalization before the activation makes the input variance 1, not {input_variance}")
     phi = nonlinearity(activation, gain).with_input_scale(input_variance)
-    found = KernelMap(_recentred(phi) if norm == "layer" and order == "activation-norm" else phi)
+    found = KernelMap(_recentered(phi) if norm == "layer" and order == "activation-norm" else phi)
     if found.scale == 0:
         raise ValueError(f"activation {phi.name} is 0 everywhere: overlaps are not defined")
     return found
 
 
-def _recentred(phi: Nonlinearity) -> Nonlinearity:
+def _recentered(phi: Nonlinearity) -> Nonlinearity:
     rule = gaussian_rule(phi)
     values = phi(rule.nodes)
     mean = float(rule.weights @ values)
     if (values - mean).abs().max() <= ROUNDING * abs(mean):
-        raise ValueError(f"activation {phi.name} is constant: layer normalisation after it has nothing to normalise")
+        raise ValueError(f"activation {phi.name} is constant: layer normalization after it has nothing to normalize")
 
-    def recentred(inputs: Tensor) -> Tensor:
+    def recentered(inputs: Tensor) -> Tensor:
         return phi.function(inputs) - mean
 
-    return Nonlinearity(f"{phi.name} after layer normalisation", recentred, phi.kinks)
+    return Nonlinearity(f"{phi.name} after layer normalization", recentered, phi.kinks)
 
 
 @source(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from orthoscope.activations import Nonlinearity
 from orthoscope.theory.chain.batch_norm import mean_squared_singular_values
-from orthoscope.theory.gram.dynamics import LARGEST_UNCENTRED, eigenvalue_ratio, pair_law, slope_if_linear
+from orthoscope.theory.gram.dynamics import LARGEST_UNCENTERED, eigenvalue_ratio, pair_law, slope_if_linear
 from orthoscope.theory.gram.finite_width import gram_response
 from orthoscope.theory.gram.gradient_growth import gradient_growth
 from orthoscope.theory.gram.sphere import PairLaw, stretched
@@ -19,9 +19,9 @@ from orthoscope.theory.network._sphere_layer import (
     FEWEST,
     Map,
     SphereLayer,
-    centred_layer,
+    centered_layer,
     linear_layer,
-    uncentred_layer,
+    uncentered_layer,
 )
 from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory, require_signal
 from orthoscope.theory.network.signals import Branch, Response, Signal
@@ -42,7 +42,7 @@ def batch_normalized(network: Hyperparameters, lifted: Response, before: Signal,
     r"""Mean, mean square and overlap after $\phi \circ \mathrm{BN}$, exact in wide layers, and deviations around them.
 
     Centering turns the angles between samples into those between differences: the part that all cosines share is
-    removed. With Gaussian weights, rates and noise are those of `centred_layer`, `uncentred_layer` and `linear_layer`.
+    removed. With Gaussian weights, rates and noise are of `centered_layer`, `uncentered_layer` and `linear_layer`.
     Neglected: deviations shared by the pairs of one sample, and norms of samples, have rates of their own.
 
     Orthogonal weights, with as many samples as units $d$, multiply deviations by $\sqrt{d/(d+2)}$ times the effect of
@@ -50,8 +50,8 @@ def batch_normalized(network: Hyperparameters, lifted: Response, before: Signal,
     """
     if network.order != "norm-activation":
         raise NoTheory("batch norm after the activation: what it does to a batch has no closed form")
-    centred, phi, units = network.norm == "batch", network.activation, network.hidden.units
-    found = _centred(phi, samples) if centred else _uncentred(phi, samples, lifted.signal.overlap)
+    centered, phi, units = network.norm == "batch", network.activation, network.hidden.units
+    found = _centered(phi, samples) if centered else _uncentered(phi, samples, lifted.signal.overlap)
     require_signal(found.square)
     around = _around(network, lifted.signal, samples, found)
     signal = Signal(found.square, 1 - found.spread / found.square, 0.0, 0.0, found.mean)
@@ -61,7 +61,7 @@ def batch_normalized(network: Hyperparameters, lifted: Response, before: Signal,
     common_slope = around.common_slope * lifted.slope
     response = Response(signal, slope, around.noise, around.rate, around.difference_noise, common_slope)
     norm = lifted.of(before, units)._replace(mean_square=1.0, overlap=found.overlap)
-    if centred:
+    if centered:
         norm = norm._replace(overlap_variance=norm.difference_variance)
     multiplier, gradient = _backward(network, lifted.signal, samples, found, around)
     return Branch(response, norm, response.of(before, units), multiplier, gradient)
@@ -88,7 +88,7 @@ def _around(network: Hyperparameters, lifted: Signal, samples: int, found: _Norm
     """Rates and noise at the overlap of the samples; those of the Gaussian limit where the sphere gives none."""
     phi = network.activation
     if network.norm == "batch":
-        exact = centred_layer(phi, samples)
+        exact = centered_layer(phi, samples)
     else:
         # First order in 1/width anyway: overlaps that agree to `_DIGITS` share one table.
         lowest, unit = -1 / (samples - 1), 10.0**-_DIGITS
@@ -96,18 +96,18 @@ def _around(network: Hyperparameters, lifted: Signal, samples: int, found: _Norm
         if slope_if_linear(phi) is not None:
             exact = linear_layer(samples, overlap)
         else:
-            exact = _uncentred_around(phi, samples, overlap)
+            exact = _uncentered_around(phi, samples, overlap)
     if samples >= FEWEST and not network.rotation:
         return exact
     return _gaussian_around(network, samples, found.overlap, exact)
 
 
 @lru_cache(maxsize=256)
-def _uncentred_around(phi: Nonlinearity, samples: int, overlap: float) -> SphereLayer:
+def _uncentered_around(phi: Nonlinearity, samples: int, overlap: float) -> SphereLayer:
     try:
-        return uncentred_layer(phi, samples, overlap, _uniform(phi, samples)[0])
+        return uncentered_layer(phi, samples, overlap, _uniform(phi, samples)[0])
     except ValueError as reason:
-        raise NoTheory(f"batch norm without centring: {reason}") from reason
+        raise NoTheory(f"batch norm without centering: {reason}") from reason
 
 
 def _gaussian_around(network: Hyperparameters, samples: int, overlap: float, exact: SphereLayer) -> SphereLayer:
@@ -136,8 +136,8 @@ def _gaussian_moments(phi: Nonlinearity, overlap: float, rotation: bool) -> tupl
 
 
 @lru_cache(maxsize=32)
-def _centred(phi: Nonlinearity, samples: int) -> _Normalized:
-    law = pair_law(phi, samples, centred=True)
+def _centered(phi: Nonlinearity, samples: int) -> _Normalized:
+    law = pair_law(phi, samples, centered=True)
     first, second = phi(law.first), phi(law.second)
     return _Normalized(
         overlap=-1 / (samples - 1),
@@ -147,7 +147,7 @@ def _centred(phi: Nonlinearity, samples: int) -> _Normalized:
     )
 
 
-def _uncentred(phi: Nonlinearity, samples: int, overlap: float) -> _Normalized:
+def _uncentered(phi: Nonlinearity, samples: int, overlap: float) -> _Normalized:
     overlap = min(overlap, 1 - torch.finfo(torch.float64).eps)
     slope = slope_if_linear(phi)
     if slope is not None:
@@ -157,15 +157,15 @@ def _uncentred(phi: Nonlinearity, samples: int, overlap: float) -> _Normalized:
         shares = mean_squared_singular_values(eigenvalues.clamp_min(0.0).sqrt())
         rest = samples * shares[1].item()
         return _Normalized(1 - rest, 0.0, slope**2, slope**2 * rest)
-    if samples > LARGEST_UNCENTRED:
+    if samples > LARGEST_UNCENTERED:
         raise NoTheory(
-            f"batch norm without centring before a non-linear activation: at most {LARGEST_UNCENTRED} samples"
+            f"batch norm without centering before a non-linear activation: at most {LARGEST_UNCENTERED} samples"
         )
     uniform, first, second = _uniform(phi, samples)
     try:
         law = stretched(uniform, samples, eigenvalue_ratio(overlap, samples))
     except ValueError as reason:
-        raise NoTheory(f"batch norm without centring: {reason}") from reason
+        raise NoTheory(f"batch norm without centering: {reason}") from reason
     return _Normalized(
         overlap=law.average(law.first * law.second),
         mean=law.average(first),
@@ -177,7 +177,7 @@ def _uncentred(phi: Nonlinearity, samples: int, overlap: float) -> _Normalized:
 @lru_cache(maxsize=2)
 def _uniform(phi: Nonlinearity, samples: int) -> tuple[PairLaw, Tensor, Tensor]:
     """The law of samples without overlap, a large table, and the activation on it."""
-    law = pair_law(phi, samples, centred=False)
+    law = pair_law(phi, samples, centered=False)
     return law, phi(law.first), phi(law.second)
 
 

@@ -80,8 +80,8 @@ def sphere_difference_noise(activation: Nonlinearity, samples: int, ratio: float
 
     $$ \text{noise} = \frac{E\,(\phi(y_1) - \phi(y_2))^2 (\phi(y_3) - \phi(y_4))^2}{4S^2} $$
 
-    averaged over all samples by the power sums $p_k = \sum_i (\phi(y_i) - \bar\phi)^k$. Linear, centred: $m/(m+2)$ with
-    $m = n - 1$. More than 1024 samples are taken as Gaussian. Infinite where all samples are one.
+    averaged over samples by the power sums $p_k = \sum_i (\phi(y_i) - \bar\phi)^k$. Linear, centered: $m/(m+2)$ with
+    $m = n - 1$. More than 1024 samples count as Gaussian. Infinite where all samples are one.
     """
     require_batch(samples, 4)
     if samples > LARGEST:

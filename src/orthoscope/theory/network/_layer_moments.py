@@ -43,11 +43,11 @@ def layer_moments(
     variance: float,
     overlap: float,
     *,
-    centred: bool = False,
+    centered: bool = False,
     rotation: bool = False,
     bias_share: float = 0.0,
 ) -> LayerMoments:
-    r"""Moments of $a = \phi(X), b = \phi(Y)$ (of $a - \mathbb{E}a, b - \mathbb{E}b$ if `centred`, as after layer norm).
+    r"""Moments of $a = \phi(X), b = \phi(Y)$ (of $a - \mathbb{E}a, b - \mathbb{E}b$ if `centered`, as in layer norm).
 
     The cosine of two samples over $d$ units is a ratio of means. To first order in $1/d$ its variance is
     `noise`/d, with $r$ the limit of the cosine:
@@ -61,7 +61,7 @@ def layer_moments(
     pairs = gaussian_pairs(activation, variance, overlap)
     first, second = activation(pairs.first), activation(pairs.second)
     mean = pairs.mean(first)
-    if centred:
+    if centered:
         first, second = first - mean, second - mean
     square = pairs.mean(first.square())
     _require_in_reach(activation, variance, square)
@@ -74,7 +74,7 @@ def layer_moments(
     if rotation:
         noise = max(0.0, noise - _explained(deviation, pairs, variance, overlap, bias_share))
     return LayerMoments(
-        mean=0.0 if centred else mean,
+        mean=0.0 if centered else mean,
         square=square,
         spread=square * spread,
         slope_square=pairs.mean(activation.derivative(pairs.first).square()),

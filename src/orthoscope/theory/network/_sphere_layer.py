@@ -38,8 +38,8 @@ class SphereLayer(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def centred_layer(phi: Nonlinearity, samples: int) -> SphereLayer:
-    r"""Centred: what all cosines have in common is forgotten at once, whatever the overlap was.
+def centered_layer(phi: Nonlinearity, samples: int) -> SphereLayer:
+    r"""Centered: what all cosines have in common is forgotten at once, whatever the overlap was.
 
     With $\mu_2$ the rate, $A$ and $B$ of `gram_response`, and $\rho' = 1 - S/q$, deviations without a direction in
     $\mathbf{1}^\perp$ give cosines of samples the variance, relative to that of cosines of differences before,
@@ -48,7 +48,7 @@ def centred_layer(phi: Nonlinearity, samples: int) -> SphereLayer:
 
     The first part is of single pairs, the second of all pairs of one sample.
     """
-    law = pair_law(phi, samples, centred=True)
+    law = pair_law(phi, samples, centered=True)
     first, second = phi(law.first), phi(law.second)
     noise = _cosine_noise(law, first, second)
     if samples < FEWEST:
@@ -63,8 +63,8 @@ def centred_layer(phi: Nonlinearity, samples: int) -> SphereLayer:
     return SphereLayer(noise, 0.0, rate, math.sqrt(single + shared), sphere_difference_noise(phi, n, 0.0))
 
 
-def uncentred_layer(phi: Nonlinearity, samples: int, overlap: float, uniform: PairLaw) -> SphereLayer:
-    r"""Not centred: with $q = E\phi_1^2$, $S = \tfrac12 E(\phi_1 - \phi_2)^2$ and $T = \sum_{i > 2} y_i$,
+def uncentered_layer(phi: Nonlinearity, samples: int, overlap: float, uniform: PairLaw) -> SphereLayer:
+    r"""Not centered: with $q = E\phi_1^2$, $S = \tfrac12 E(\phi_1 - \phi_2)^2$ and $T = \sum_{i > 2} y_i$,
 
     $$ \text{rate} = \frac{n}{(1-\rho)S}\,E\Big[\frac{\phi_1\phi_2}{D_y}
        \Big(y_1y_2 - \frac{(y_1+y_2)T}{n-2} + \frac{T^2 - (n - y_1^2 - y_2^2)}{(n-2)(n-3)}\Big)\Big], \qquad
@@ -101,7 +101,7 @@ def uncentred_layer(phi: Nonlinearity, samples: int, overlap: float, uniform: Pa
 
 @lru_cache(maxsize=128)
 def linear_layer(samples: int, overlap: float) -> SphereLayer:
-    r"""Not centred, linear: one integral, over $\bar y = \sin\alpha$ with $\tan\alpha = \sqrt r\tan\beta$.
+    r"""Not centered, linear: one integral, over $\bar y = \sin\alpha$ with $\tan\alpha = \sqrt r\tan\beta$.
 
     $\beta$ has density $\cos^{n-2}\beta$. Across the mean $y - \bar y$ has no direction and the length $\sqrt{nw}$, so
     with $m = n-1$ and $w = 1 - \bar y^2$: $S = nEw/m$, rate $\tfrac{n}{m+2}\,E[w^2/(w + \bar y^2/r)]/Ew$, noise
@@ -148,7 +148,7 @@ def _cosine_noise(law: PairLaw, first: Tensor, second: Tensor) -> float:
 
 
 def _gradient_map(law: PairLaw, phi: Nonlinearity, samples: int, inverse: Tensor) -> Map:
-    r"""The map of `uncentred_multiplier` at this $G$; `inverse` is $D_y/n$, and $E[n/\|h\|^2|y] = D_y/(n-2)$."""
+    r"""The map of `uncentered_multiplier` at this $G$; `inverse` is $D_y/n$, and $E[n/\|h\|^2|y] = D_y/(n-2)$."""
     n, shrink = samples, samples / (samples - 2) * inverse
     y, other_y, f, other_f = law.first, law.second, phi.derivative(law.first), phi.derivative(law.second)
     z, other_z = 1 - law.mean * y, 1 - law.mean * other_y

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from orthoscope.activations import Nonlinearity
 from orthoscope.theory.kernel.kernel_map import ORDERS
 
-NORMS = ("none", "rms", "layer", "batch", "batch-uncentred")
+NORMS = ("none", "rms", "layer", "batch", "batch-uncentered")
 _ROUNDING = 1e-6  # by which a measured mean cosine may miss its lowest value
 
 

@@ -67,26 +67,26 @@ def _branch(network: Hyperparameters, lifted: Response, before: Signal, samples:
     pre_norm = network.norm != "none" and network.order == "norm-activation"
     if pre_norm:
         lifted = lifted.scaled(square)
-    response, moments = _activated(network.activation, lifted, centred=False, rotation=rotates)
+    response, moments = _activated(network.activation, lifted, centered=False, rotation=rotates)
     activation = response.of(before, width)
     if pre_norm:
         return Branch(response, lifted.of(before, width), activation, moments.slope_square / square)
     if network.norm == "none":
         return Branch(response, None, activation, moments.slope_square)
     if network.norm == "layer":
-        response, moments = _activated(network.activation, lifted, centred=True, rotation=rotates)
+        response, moments = _activated(network.activation, lifted, centered=True, rotation=rotates)
     square = moments.square + network.epsilon
     response = response.scaled(square)
     return Branch(response, response.of(before, width), activation, moments.slope_square / square)
 
 
 def _activated(
-    activation: Nonlinearity, lifted: Response, *, centred: bool, rotation: bool
+    activation: Nonlinearity, lifted: Response, *, centered: bool, rotation: bool
 ) -> tuple[Response, LayerMoments]:
     """The response from the input of the linear layer to the activation, and the moments behind it."""
     variance, overlap = lifted.signal.mean_square, min(1.0, lifted.signal.overlap)
     bias_share = 1 - lifted.slope
-    moments = layer_moments(activation, variance, overlap, centred=centred, rotation=rotation, bias_share=bias_share)
+    moments = layer_moments(activation, variance, overlap, centered=centered, rotation=rotation, bias_share=bias_share)
     signal = Signal(moments.square, moments.overlap, 0.0, 0.0, moments.mean)
     slope = lifted.slope * variance * moments.slope_product / moments.square
     if 1 - overlap < _ONE_DIRECTION or moments.spread <= 0:

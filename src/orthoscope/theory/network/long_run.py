@@ -45,19 +45,19 @@ def long_run(found: Propagation) -> tuple[Prediction, ...]:
 
 def _gram_limit(found: Propagation) -> Iterator[Prediction]:
     """The fixed point of batch norm; biases change it unless batch norm is centered."""
-    network, centred = found.network, found.network.norm == "batch"
-    if network.hidden.bias_variance == 0 or centred:
-        diagonal, off = fixed_point_entries(network.activation, found.inputs.samples, centred)
+    network, centered = found.network, found.network.norm == "batch"
+    if network.hidden.bias_variance == 0 or centered:
+        diagonal, off = fixed_point_entries(network.activation, found.inputs.samples, centered)
         yield _prediction("overlap", off / diagonal, "mean cosine", source_of(gram_fixed_point))
 
 
 def _gradient_limit(found: Propagation) -> Iterator[Prediction]:
     network, last = found.network, found.layers[-1]
     unit = "log-gradient per layer toward the input"
-    if network.norm == "batch-uncentred":
+    if network.norm == "batch-uncentered":
         # Not the growth at the last layer, which may be far from the fixed point.
         if network.hidden.bias_variance == 0 and last.mixing is not None:
-            growth = gradient_growth(found.inputs.samples, centred=False, activation=network.activation)
+            growth = gradient_growth(found.inputs.samples, centered=False, activation=network.activation)
             yield _prediction("gradient growth", growth, unit, source_of(gradient_growth))
     elif len(found.layers) > 1 and math.isfinite(last.to_input):
         # Integrals are accurate to 1e-12: smaller values are 0.
@@ -67,8 +67,8 @@ def _gradient_limit(found: Propagation) -> Iterator[Prediction]:
 
 def _kernel_limit(found: Propagation) -> Iterator[Prediction]:
     network = found.network
-    normalised = network.norm != "none" and network.order == "norm-activation"
-    variance = 1.0 if normalised else found.layers[-1].linear.mean_square
+    normalized = network.norm != "none" and network.order == "norm-activation"
+    variance = 1.0 if normalized else found.layers[-1].linear.mean_square
     kernel = kernel_map(network.activation, network.norm, network.order, input_variance=variance)
     if kernel.case is None:
         return

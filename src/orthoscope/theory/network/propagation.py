@@ -29,7 +29,7 @@ class Propagation:
         Relative to the gradient at the output of the network. Without a norm and with skip connections the
         network is nearly homogeneous, $Jh = h'$, so a gradient of random direction also carries
         $q_L/(d q_\ell)$ along $h_\ell$, which outgrows the rest where skip connections add up means. With batch norm
-        that does not centre, gradients of different samples start independent, and what they share is followed.
+        that does not center, gradients of different samples start independent, and what they share is followed.
         """
         depth = len(self.layers) if depth is None else depth
         if not 1 <= depth <= len(self.layers):

@@ -54,7 +54,7 @@ def aligned_representations(
     if not excess < ORTHONORMAL:
         raise ValueError(
             f"directions must be {rank} orthonormal columns of {units} units, but UᵀU is {excess:.3g} from the "
-            "identity: orthonormalise them, for example with torch.linalg.qr"
+            "identity: orthonormalize them, for example with torch.linalg.qr"
         )
     start = initial.double()
     none = torch.zeros(1, rank, dtype=frame.dtype)
@@ -115,7 +115,7 @@ class JacobiansOptimum:
     head_norm: float
     logit: float  # of the right class
     loss: float  # logistic, without the decay
-    objective: float  # loss and decay: what is minimised
+    objective: float  # loss and decay: what is minimized
 
 
 @source(

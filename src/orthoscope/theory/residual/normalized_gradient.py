@@ -17,7 +17,7 @@ from orthoscope.theory.sources import source
 
 
 @dataclass(frozen=True)
-class NormalisedResidualGradients:
+class NormalizedResidualGradients:
     r"""Derivatives of a loss $L$, and the states $x^0, \dots, x^L$ they were taken at."""
 
     states: Float[Tensor, "states units"]
@@ -45,18 +45,18 @@ def without_direction(
     return vector - (vector * direction).sum(-1, keepdim=True) / energy * direction
 
 
-@source("lu2024", "equation (13)", assumes="normalisation over the units of one sample, no gain, no epsilon")
-def gradient_before_normalisation(
+@source("lu2024", "equation (13)", assumes="normalization over the units of one sample, no gain, no epsilon")
+def gradient_before_normalization(
     gradient: Float[Tensor, "*batch units"],
-    normalised: Float[Tensor, "*batch units"],
+    normalized: Float[Tensor, "*batch units"],
     deviation: Float[Tensor, "*batch"],
 ) -> Float[Tensor, "*batch units"]:
     r"""From $g = \partial L/\partial x$ to $\partial L/\partial\hat x = P_{\mathbf 1^\perp}P_{x^\perp}\,g/\sigma$.
 
-    Here $x$ = `normalised` and $\sigma$ = `deviation` of $\hat x$. The two projections commute, and together
-    take out both directions, because a normalised $x$ is orthogonal to $\mathbf 1$; for other vectors they do not.
+    Here $x$ = `normalized` and $\sigma$ = `deviation` of $\hat x$. The two projections commute, and together
+    take out both directions, because a normalized $x$ is orthogonal to $\mathbf 1$; for other vectors they do not.
     """
-    return without_mean(without_direction(gradient, normalised)) / deviation.unsqueeze(-1)
+    return without_mean(without_direction(gradient, normalized)) / deviation.unsqueeze(-1)
 
 
 @source(
@@ -64,7 +64,7 @@ def gradient_before_normalisation(
     "Theorem 3, equations (16)-(18) (corrected)",
     assumes="x^l = N(x^{l-1} + f(W^l x^{l-1} + b^l)), N over the units of one sample, equal widths",
 )
-def normalised_residual_gradients(
+def normalized_residual_gradients(
     inputs: Float[Tensor, "units"],
     weights: Float[Tensor, "layers units units"],
     biases: Float[Tensor, "layers units"],
@@ -72,7 +72,7 @@ def normalised_residual_gradients(
     *,
     activation: Pointwise,
     slope: Pointwise,
-) -> NormalisedResidualGradients:
+) -> NormalizedResidualGradients:
     r"""All derivatives of a loss whose gradient at the last state is `output_gradient`; `slope` is $f'$.
 
     $$ \hat g^l = \tfrac1{\sigma^l} P_{\mathbf 1^\perp}P_{x^{l\perp}}\,g^l, \qquad \delta^l = f'(z^l)\odot\hat g^l $$
@@ -84,12 +84,12 @@ def normalised_residual_gradients(
     states, drives, deviations = _forward(inputs.double(), weights.double(), biases.double(), activation)
     gradients, deltas = [output_gradient.double()], []
     for layer in reversed(range(len(weights))):
-        before = gradient_before_normalisation(gradients[-1], states[layer + 1], deviations[layer])
+        before = gradient_before_normalization(gradients[-1], states[layer + 1], deviations[layer])
         deltas.append(slope(drives[layer]) * before)
         gradients.append(before + weights[layer].double().mT @ deltas[-1])
     delta = torch.stack(deltas[::-1])
     weight_gradients = delta.unsqueeze(-1) * states[:-1].unsqueeze(-2)
-    return NormalisedResidualGradients(states, torch.stack(gradients[::-1]), delta, weight_gradients)
+    return NormalizedResidualGradients(states, torch.stack(gradients[::-1]), delta, weight_gradients)
 
 
 def _forward(
@@ -107,6 +107,6 @@ def _forward(
         total = states[-1] + activation(drives[-1])
         deviations.append(total.std(correction=0))
         if not deviations[-1] > 0:
-            raise ValueError(f"all units of layer {layer} are equal before normalisation: it would divide by zero")
+            raise ValueError(f"all units of layer {layer} are equal before normalization: it would divide by zero")
         states.append(without_mean(total) / deviations[-1])
     return torch.stack(states), torch.stack(drives), torch.stack(deviations)

@@ -12,7 +12,7 @@ from torch import Tensor
 from orthoscope.activations import nonlinearity
 from orthoscope.theory.gram.dynamics import gram_fixed_point
 from orthoscope.theory.gram.finite_width import one_layer_noise
-from orthoscope.theory.gram.sphere import centred_pair
+from orthoscope.theory.gram.sphere import centered_pair
 from orthoscope_papers.errata import Erratum, Statement
 
 ROUNDING = 1e-9
@@ -60,12 +60,12 @@ def _gram_at_random(generator: torch.Generator) -> Statement:
 
 def _identity_is_the_fixed_point() -> Statement:
     """The fixed point in the direction of the mean, where the identity has 1."""
-    law = centred_pair(4)
+    law = centered_pair(4)
     return Statement(law.average(law.first.square()) + 3 * law.average(law.first * law.second), "=", 1.0, ROUNDING)
 
 
 def _projection_at_case() -> Statement:
-    law = centred_pair(4)
+    law = centered_pair(4)
     return Statement(law.average(law.first * law.second), "=", -1 / 3, ROUNDING)
 
 
@@ -215,8 +215,8 @@ ERRATA: tuple[Erratum, ...] = (
         printed="batch normalization progressively aligns the Gram matrices G_ℓ with the identity matrix, which "
         "coincides with G_* for such networks [linear activations; G_* is the fixed point of (3.3)]",
         case="n = 4 samples: the mean 1 is in the kernel of G_*, 1ᵀG_*1/n = 0, and the identity has 1",
-        corrected="for linear φ and BN as in (3.3), G_* = n/(n-1) (I - 11ᵀ/n); without centring it is the identity",
-        why="The result quoted is for batch normalisation without mean reduction; (3.3) centres.",
+        corrected="for linear φ and BN as in (3.3), G_* = n/(n-1) (I - 11ᵀ/n); without centering it is the identity",
+        why="The result quoted is for batch normalization without mean reduction; (3.3) centers.",
         printed_at_case=_identity_is_the_fixed_point,
         corrected_at_case=_projection_at_case,
         corrected_at_random=_projection_at_random,

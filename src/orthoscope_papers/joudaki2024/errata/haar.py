@@ -134,7 +134,7 @@ ERRATA: tuple[Erratum, ...] = (
         printed="BN : ℝ^{d×n} → ℝ^{d×n}, BN(X) = diag(XXᵀ)^(−1/2) X, BN(X)_ij = X_ij / √(Σ_{k=1}^d X_ik²)",
         case="d = 2 units, n = 3 samples, all entries 1",
         corrected="BN(X)_ij = X_ij / √(Σ_{k=1}^n X_ik²)",
-        why="A unit is normalised over the n samples; the sum to d is right only for n = d.",
+        why="A unit is normalized over the n samples; the sum to d is right only for n = d.",
         printed_at_case=_sum_over_units,
         corrected_at_case=_sum_at_case,
         corrected_at_random=_sum_at_random,

@@ -149,7 +149,7 @@ def _explosion(samples: int, width: int, nets: int, sign: int, generator: torch.
     rates = sign * (near - far) / 10
     error = float(rates.std()) / nets**0.5
     # The prediction is for infinite width: at 32 and 64 units the rate is less by about 1.2/width.
-    return Statement(float(rates.mean()), "=", gradient_growth(samples, centred=False), 5 * error + 2 / width)
+    return Statement(float(rates.mean()), "=", gradient_growth(samples, centered=False), 5 * error + 2 / width)
 
 
 def _rate_as_printed() -> Statement:

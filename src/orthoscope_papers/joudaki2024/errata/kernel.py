@@ -6,7 +6,7 @@ import torch
 from scipy.optimize import brentq
 
 from orthoscope.theory.kernel.closed_forms import relu_overlap_map
-from orthoscope.theory.kernel.convergence import Landmarks, contraction_rate, convergence_case, normalised_rate
+from orthoscope.theory.kernel.convergence import Landmarks, contraction_rate, convergence_case, normalized_rate
 from orthoscope.theory.kernel.kernel_map import kernel_map
 from orthoscope_papers.errata import Erratum, Statement
 
@@ -137,14 +137,14 @@ def _normalized_printed() -> Statement:
 def _normalized_corrected() -> Statement:
     relu = kernel_map("relu")
     slope_at_zero = relu.slope_at_zero * _RELU_AT_ONE
-    return _post_layer_norm(normalised_rate(relu.at_zero * _RELU_AT_ONE, _RELU_AT_ONE, slope_at_zero))
+    return _post_layer_norm(normalized_rate(relu.at_zero * _RELU_AT_ONE, _RELU_AT_ONE, slope_at_zero))
 
 
 def _normalized_random(generator: torch.Generator) -> Statement:
     """Layer normalization after the activation: κ becomes (κ - κ(0))/(κ(1) - κ(0))."""
     kappa, start = random_map(generator), draw(generator, -1.0, 1.0)
     after = (kappa(start) - kappa(0.0)) / (kappa(1.0) - kappa(0.0))
-    rate = normalised_rate(kappa(0.0), kappa(1.0), kappa.derivative(0.0))
+    rate = normalized_rate(kappa(0.0), kappa(1.0), kappa.derivative(0.0))
     return Statement(potential(after), "<=", rate * potential(start), ROUNDING)
 
 
@@ -224,7 +224,7 @@ ERRATA: tuple[Erratum, ...] = (
         source="joudaki2024",
         where="Theorem 5.15, equation (5.14)",
         printed="|ρ_ℓ|/(1−|ρ_ℓ|) ≤ |ρ_0|/(1−|ρ_0|) α^ℓ, α = (κ(1)−κ(0))/κ′(1) [for post-act LN and any non-linear φ]",
-        case="ReLU followed by layer normalisation, ρ_0 = 1/2, the first layer",
+        case="ReLU followed by layer normalization, ρ_0 = 1/2, the first layer",
         corrected="the same with α = 1/(2 − κ′(0)/(κ(1)−κ(0)))",
         why="As in Theorem 5.11, case 1: the proof rests on Theorem 5.8, whose rate has κ′(0), not κ′(1).",
         printed_at_case=_normalized_printed,

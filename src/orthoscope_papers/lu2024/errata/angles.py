@@ -1,4 +1,4 @@
-"""Lu et al. (2024), appendix, Theorem 2: what an optimiser does to the angles between weight vectors."""
+"""Lu et al. (2024), appendix, Theorem 2: what an optimizer does to the angles between weight vectors."""
 
 import torch
 from jaxtyping import Float
@@ -10,7 +10,7 @@ from orthoscope_papers.errata import Erratum, Statement
 Vector = Float[Tensor, "units"]
 
 ROUNDING = 1e-12
-# Adam's usual constants, and one learning rate for both optimisers.
+# Adam's usual constants, and one learning rate for both optimizers.
 MEAN_DECAY, SQUARE_DECAY, RATE = 0.9, 0.999, 0.1
 
 

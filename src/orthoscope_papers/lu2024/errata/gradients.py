@@ -5,9 +5,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.theory.residual.normalized_gradient import (
-    NormalisedResidualGradients,
-    gradient_before_normalisation,
-    normalised_residual_gradients,
+    NormalizedResidualGradients,
+    gradient_before_normalization,
+    normalized_residual_gradients,
     without_mean,
 )
 from orthoscope_papers.errata import Erratum, Statement
@@ -52,9 +52,9 @@ def _width_at_random(generator: torch.Generator) -> Statement:
 
 def _normalization_jacobian(total: Vector, index: str) -> Statement:
     """Equation (9), its first line, with x̂_j - μ (printed) or x̂_i - μ in the second term."""
-    units, deviation, centred = len(total), total.std(correction=0), without_mean(total)
+    units, deviation, centered = len(total), total.std(correction=0), without_mean(total)
     ones = torch.ones(units, units, dtype=total.dtype)
-    second = centred.unsqueeze(0 if index == "j" else 1) * ones * (centred / (units * deviation))
+    second = centered.unsqueeze(0 if index == "j" else 1) * ones * (centered / (units * deviation))
     formula = ((torch.eye(units, dtype=total.dtype) - ones / units) * deviation - second) / deviation**2
 
     def normalization(vector: Tensor) -> Tensor:
@@ -75,8 +75,8 @@ def _jacobian_at_random(generator: torch.Generator) -> Statement:
     return _normalization_jacobian(random_vector(generator), "i")
 
 
-def _formulas(network: TanhNetwork) -> NormalisedResidualGradients:
-    return normalised_residual_gradients(*network, activation=torch.tanh, slope=tanh_slope)
+def _formulas(network: TanhNetwork) -> NormalizedResidualGradients:
+    return normalized_residual_gradients(*network, activation=torch.tanh, slope=tanh_slope)
 
 
 # One layer back, and the gradient of the weights.
@@ -86,7 +86,7 @@ def _printed_step(network: TanhNetwork, states: list[Tensor]) -> Vector:
     """Equation (16) for the last layer: (1 + f') ⊙ W P P x' / σ."""
     drive = network.drive(-1, states[-2])
     deviation = (states[-2] + drive.tanh()).std(correction=0)
-    projected = gradient_before_normalisation(network.output_gradient, states[-1], deviation)
+    projected = gradient_before_normalization(network.output_gradient, states[-1], deviation)
     return (1 + tanh_slope(drive)) * (network.weights[-1] @ projected)
 
 
@@ -113,7 +113,7 @@ def _weight_gradient_as_printed() -> Statement:
     states, _, truth = automatic_gradients(network, residual=True)
     drive = network.drive(0, states[0])
     deviation = (states[0] + drive.tanh()).std(correction=0)
-    projected = gradient_before_normalisation(_printed_step(network, states), states[1], deviation)
+    projected = gradient_before_normalization(_printed_step(network, states), states[1], deviation)
     return relative_error(torch.outer(tanh_slope(drive) * projected, states[0]), truth[0])
 
 
@@ -183,7 +183,7 @@ def _rows_at_random(generator: torch.Generator) -> Statement:
 # Whether normalization brings units closer.
 
 
-def _normalised_units_are_closer() -> Statement:
+def _normalized_units_are_closer() -> Statement:
     state = torch.tensor([0.0, 0.1], dtype=torch.float64)
     normalized = without_mean(state) / state.std(correction=0)
     return Statement(float(normalized.diff().abs()), "<=", float(state.diff().abs()), ACCURACY)
@@ -210,10 +210,10 @@ ERRATA: tuple[Erratum, ...] = (
         where="Theorem 3, proof, equations (5)-(12), with Table 1",
         printed="(Here, taking batch normalization as an example, the result of layer normalization are similar.) ... "
         "‖x^l‖² = N [Table 1: N, batch size; x^l ∈ R^{M_l}, neurons of layer l]",
-        case="a batch of N = 3 samples of M = 5 units: after batch normalisation the first sample has ‖x‖² ≠ 3",
-        corrected="‖x^l‖² = M_l for the vector of units of one sample, normalised over its units: the formulas are "
-        "those of layer normalisation, N is the width",
-        why="one letter stands for the batch size and for the number of entries that are normalised together",
+        case="a batch of N = 3 samples of M = 5 units: after batch normalization the first sample has ‖x‖² ≠ 3",
+        corrected="‖x^l‖² = M_l for the vector of units of one sample, normalized over its units: the formulas are "
+        "those of layer normalization, N is the width",
+        why="one letter stands for the batch size and for the number of entries that are normalized together",
         printed_at_case=_squared_norm_is_the_batch_size,
         corrected_at_case=_width_at_case,
         corrected_at_random=_width_at_random,
@@ -291,11 +291,11 @@ ERRATA: tuple[Erratum, ...] = (
         key="lu2024-theorem-3-closer",
         source="lu2024",
         where="Theorem 3, proof, after equation (21)",
-        printed="Compared to x_i^{l-1} and x_j^{l-1}, [the normalised] x_{NR,i}^{l-1} and x_{NR,j}^{l-1} are closer",
-        case="x = (0, 0.1): normalised it is (-1, 1)",
-        corrected="|x_{NR,i} - x_{NR,j}| = |x̂_i - x̂_j| / σ: normalisation brings units closer if and only if σ > 1",
-        why="normalisation fixes the scale; whether that is nearer depends on the scale before",
-        printed_at_case=_normalised_units_are_closer,
+        printed="Compared to x_i^{l-1} and x_j^{l-1}, [the normalized] x_{NR,i}^{l-1} and x_{NR,j}^{l-1} are closer",
+        case="x = (0, 0.1): normalized it is (-1, 1)",
+        corrected="|x_{NR,i} - x_{NR,j}| = |x̂_i - x̂_j| / σ: normalization brings units closer if and only if σ > 1",
+        why="normalization fixes the scale; whether that is nearer depends on the scale before",
+        printed_at_case=_normalized_units_are_closer,
         corrected_at_case=_distance_at_case,
         corrected_at_random=_distance_at_random,
     ),

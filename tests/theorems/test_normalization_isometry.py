@@ -1,4 +1,4 @@
-"""Chapter 4 of the thesis: normalisation does not lower isometry, by real layers and on many random batches."""
+"""Chapter 4 of the thesis: normalization does not lower isometry, by real layers and on many random batches."""
 
 import math
 
@@ -54,17 +54,17 @@ def test_root_mean_square_layers_obey_it_as_printed(generator: torch.Generator) 
     assert torch.allclose(isometry(after), expected, rtol=1e-6)
 
 
-def test_layer_normalisation_obeys_it_for_centred_samples_and_not_as_printed(generator: torch.Generator) -> None:
+def test_layer_normalization_obeys_it_for_centered_samples_and_not_as_printed(generator: torch.Generator) -> None:
     rows = uneven_rows(CASES, 4, 6, generator)
     after = isometry(nn.LayerNorm(6, eps=0.0, elementwise_affine=False)(rows))
-    centred = rows - rows.mean(-1, keepdim=True)
-    assert torch.allclose(after, isometry(centred) * isometry_gain(centred.norm(dim=-1)), rtol=1e-6)
+    centered = rows - rows.mean(-1, keepdim=True)
+    assert torch.allclose(after, isometry(centered) * isometry_gain(centered.norm(dim=-1)), rtol=1e-6)
     violated = after < isometry(rows) * isometry_gain_bound(rows.norm(dim=-1)) * (1 - ROUNDING)
     assert 0.05 < float(violated.double().mean()) < 0.95, "the printed corollary fails often, not always"
 
 
 @pytest.mark.parametrize(("samples", "units"), [(6, 4), (5, 5)])
-def test_batch_normalisation_without_centring_obeys_it_for_units(
+def test_batch_normalization_without_centering_obeys_it_for_units(
     samples: int, units: int, generator: torch.Generator
 ) -> None:
     columns = uneven_rows(CASES, units, samples, generator)
@@ -74,8 +74,8 @@ def test_batch_normalisation_without_centring_obeys_it_for_units(
     assert torch.allclose(isometry(after), expected, rtol=1e-6)
 
 
-def layer_normalised(activation: str, batch: int, width: int, depth: int, chains: int) -> tuple[Tensor, Tensor]:
-    """Deep in networks with layer normalisation after the activation: the samples, and before that activation."""
+def layer_normalized(activation: str, batch: int, width: int, depth: int, chains: int) -> tuple[Tensor, Tensor]:
+    """Deep in networks with layer normalization after the activation: the samples, and before that activation."""
     generator = torch.Generator().manual_seed(0)
     layer = nn.LayerNorm(width, eps=0.0, elementwise_affine=False)
     before = torch.randn(chains, batch, width, generator=generator)
@@ -88,9 +88,9 @@ def layer_normalised(activation: str, batch: int, width: int, depth: int, chains
 
 
 @pytest.mark.parametrize("activation", ["relu", "sin"])
-def test_layer_normalised_networks_stay_at_the_predicted_floor(activation: str) -> None:
+def test_layer_normalized_networks_stay_at_the_predicted_floor(activation: str) -> None:
     batch, width, chains = 6, 128, 120
-    hidden, before = layer_normalised(activation, batch, width, 12, chains)
+    hidden, before = layer_normalized(activation, batch, width, 12, chains)
     gaps = isometry_gap(hidden)
     error = float(gaps.std()) / math.sqrt(chains)
     floor = isometry_gap_floor(batch, width, activation=activation)

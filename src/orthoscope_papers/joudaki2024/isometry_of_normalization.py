@@ -25,7 +25,7 @@ from orthoscope_papers.joudaki2024.shaped_network import dataset
 
 CLAIM = (
     "Dividing vectors by their lengths never lowers isometry: it multiplies it by mean(a²)/GM(a)², exactly. That is "
-    "RMS normalisation of samples, or batch normalisation of units without centring; centring first can lower it."
+    "RMS normalization of samples, or batch normalization of units without centering; centering first can lower it."
 )
 KIND = "simulation"
 FULL_DATA = ("mnist", "cifar10")
@@ -34,7 +34,7 @@ ROUNDING = 1e-8
 NORMS = {
     "rms": ("samples", False),
     "layer": ("samples", True),
-    "batch-uncentred": ("units", False),
+    "batch-uncentered": ("units", False),
     "batch": ("units", True),
 }
 
@@ -62,7 +62,7 @@ class Row(NamedTuple):
     norm: str
     seed: int
     gap_before: float
-    gap_centred: float
+    gap_centered: float
     gap_after: float
     log_gain: float  # log mean(a²)/GM(a)², of the lengths that are divided by
     log_bound: float  # log(1 + var(a)/mean(a)²), of the same
@@ -116,9 +116,9 @@ def unit(vectors: Vectors) -> Vectors:
 def run(config: Config) -> list[Row]:
     rows = []
     for name, norm, seed in product(config.batches, NORMS, config.seeds):
-        kind, centred = NORMS[norm]
+        kind, centered = NORMS[norm]
         vectors = vectors_of(kind, name, config, torch.Generator().manual_seed(seed))
-        central = vectors - vectors.mean(-1, keepdim=True) if centred else vectors
+        central = vectors - vectors.mean(-1, keepdim=True) if centered else vectors
         gaps = [float(isometry_gap(stage)) for stage in (vectors, central, unit(central))]
         lengths = central.norm(dim=-1)
         gains = isometry_gain(lengths), isometry_gain_bound(lengths), isometry_gain_bound(vectors.norm(dim=-1))
@@ -145,22 +145,22 @@ def check(rows: list[Row]) -> dict[str, bool]:
     names = {row.batch for row in rows}
     return {
         "dividing by lengths multiplies isometry by mean(a²)/GM(a)², in every batch and for every norm": all(
-            abs(row.gap_centred - row.gap_after - row.log_gain) < ROUNDING * (1 + row.gap_centred) for row in rows
+            abs(row.gap_centered - row.gap_after - row.log_gain) < ROUNDING * (1 + row.gap_centered) for row in rows
         ),
-        "so that without centring isometry never falls, and by no less than the bound of Theorem 4.3": all(
+        "so that without centering isometry never falls, and by no less than the bound of Theorem 4.3": all(
             rise(row) >= row.log_bound - ROUNDING and row.log_bound >= -ROUNDING for row in plain
         ),
         "which is not an equality, as (4.7) has it: the rise is more wherever lengths differ": all(
             row.log_gain > row.log_bound for row in rows if row.log_bound > 1e-6
         ),
-        "real batches gain: RMS normalisation raises the isometry of every batch of digits": all(
+        "real batches gain: RMS normalization raises the isometry of every batch of digits": all(
             rise(row) > 0 for row in chosen(rows, "rms", "digits")
         )
         and "digits" in names,
-        "Corollary 4.4 as printed fails: samples of one length lose isometry by layer normalisation": any(
+        "Corollary 4.4 as printed fails: samples of one length lose isometry by layer normalization": any(
             not printed_holds(row) for row in chosen(rows, "layer", "sphere")
         ),
-        "Corollary 4.5 with a centring batch normalisation fails too": any(
+        "Corollary 4.5 with a centering batch normalization fails too": any(
             not printed_holds(row) for row in chosen(rows, "batch")
         ),
     }
@@ -169,15 +169,18 @@ def check(rows: list[Row]) -> dict[str, bool]:
 def compare(rows: list[Row]) -> list[Evidence]:
     reasons = {
         "rms": ("Theorem 4.3", "an identity"),
-        "layer": ("Corollary 4.4", "erratum joudaki2024-corollary-4.4: centring can lower isometry"),
-        "batch-uncentred": ("Corollary 4.5", "with the mean of lengths over units (erratum joudaki2024-corollary-4.5)"),
-        "batch": ("Corollary 4.5, centred", "erratum joudaki2024-corollary-4.5-centring"),
+        "layer": ("Corollary 4.4", "erratum joudaki2024-corollary-4.4: centering can lower isometry"),
+        "batch-uncentered": (
+            "Corollary 4.5",
+            "with the mean of lengths over units (erratum joudaki2024-corollary-4.5)",
+        ),
+        "batch": ("Corollary 4.5, centered", "erratum joudaki2024-corollary-4.5-centering"),
     }
     found = []
     for norm, (where, why) in reasons.items():
         share = interval([float(printed_holds(row)) for row in chosen(rows, norm)])
-        centred = NORMS[norm][1]
-        verdict: Verdict = "agrees" if share[0] == 1 else "corrected" if centred else "differs"
+        centered = NORMS[norm][1]
+        verdict: Verdict = "agrees" if share[0] == 1 else "corrected" if centered else "differs"
         found.append(Evidence(f"share of batches for which {where} holds ({norm})", 1.0, *share, verdict, why))
     digits = chosen(rows, "rms", "digits")
     bound = statistics.fmean(row.log_bound for row in digits)
@@ -191,7 +194,7 @@ def plot(rows: list[Row]) -> str:
     """Rises of log I against the batches, numbered along the axis, one panel a norm."""
     names, panels = list(dict.fromkeys(row.batch for row in rows)), []
     places = list(range(1, len(names) + 1))
-    for norm, (kind, centred) in NORMS.items():
+    for norm, (kind, centered) in NORMS.items():
         own = {place: chosen(rows, norm, name) for place, name in zip(places, names, strict=True)}
         series = [
             seed_series(
@@ -208,7 +211,7 @@ def plot(rows: list[Row]) -> str:
                 [statistics.fmean(row.log_printed for row in group) for group in own.values()],
             ),
         ]
-        title = f"{norm}: {kind}{', centred' if centred else ''}"
+        title = f"{norm}: {kind}{', centered' if centered else ''}"
         measure = f"mean ± 2 s.e. of {len(own[1])} batches"
         along = ", ".join(f"{place} {name}" for place, name in zip(places, names, strict=True))
         ends = [value for group in own.values() for row in group for value in (rise(row), row.log_gain)]
