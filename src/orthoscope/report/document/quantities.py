@@ -7,6 +7,7 @@ made of it. A new metric of a layer is a field of `View` (or of `Layer`) and a r
 from dataclasses import dataclass
 from typing import Literal
 
+from orthoscope.report.document.conversion import Part
 from orthoscope.report.document.diagnosis import Expected, Layer, Picture, View
 
 Group = Literal["layer", "network", "depth", "block", "update", "snapshot"]
@@ -54,7 +55,7 @@ class Quantity:
         """The part of a layer that holds it; empty for what is not of a layer."""
         if self.group != "layer":
             return ""
-        parts: tuple[tuple[Place, type], ...] = (("layer", Layer), ("sample_view", View), ("picture", Picture))
+        parts: tuple[tuple[Place, type[Part]], ...] = (("layer", Layer), ("sample_view", View), ("picture", Picture))
         return next(place for place, kind in parts if self.key in kind.__dataclass_fields__)
 
     @property
