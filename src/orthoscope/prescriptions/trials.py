@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from torch import nn
@@ -17,18 +16,8 @@ from orthoscope.prescriptions.confirmation import Confirmation
 from orthoscope.prescriptions.plan import Plan, prescribe
 from orthoscope.prescriptions.prescription import Prescription, snippet
 from orthoscope.probe.modules import unwrapped
-
-SCHEMA = "orthoscope.fix/1"
-
-
-class Outcome(StrEnum):
-    """How a fix ended."""
-
-    FIXED = "fixed"  # healthy now
-    IMPROVED = "improved"  # better by the rule, but not healthy
-    HEALTHY = "healthy before"
-    TRAINED = "trained weights left alone"
-    NOTHING_HELPED = "nothing helped"
+from orthoscope.report.document import Confirmations, FixDocument, Verdicts, copied
+from orthoscope.report.document import FixOutcome as Outcome
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,23 +43,20 @@ class Fix(Viewed):
     def comparison(self) -> Comparison:
         return compare(self.before, self.after)
 
-    def document(self) -> dict[str, Any]:
-        """Everything as plain data, in the versioned schema; weights are not part of it."""
-        return {
-            "schema": SCHEMA,
-            "name": self.before.name,
-            "outcome": str(self.outcome),
-            "sentence": self.sentence,
-            "verdict": {"before": str(self.before.verdict), "after": str(self.after.verdict)},
-            "steps": [step.document() for step in self.steps],
-            "plan": [step.document() for step in self.plan],
-            "snippet": self.snippet,
-            "comparison": self.comparison.document(),
-            "confirmation": None
-            if self.confirmations is None
-            else {when: one.document() for when, one in zip(("before", "after"), self.confirmations, strict=True)},
-            "environment": environment(),
-        }
+    def as_document(self, details: bool = True) -> FixDocument:
+        """Return the document; weights are not part of it."""
+        confirmed = self.confirmations and [one.as_document(details) for one in self.confirmations]
+        return copied(
+            FixDocument,
+            self,
+            name=self.before.name,
+            verdict=Verdicts(before=self.before.verdict, after=self.after.verdict),
+            steps=tuple(step.as_document() for step in self.steps),
+            plan=tuple(step.as_document() for step in self.plan),
+            comparison=self.comparison.as_document(details),
+            confirmation=Confirmations(before=confirmed[0], after=confirmed[1]) if confirmed else None,
+            environment=environment(),
+        )
 
 
 Progress = Callable[[float, str], None]  # the share that is done, and what is going on

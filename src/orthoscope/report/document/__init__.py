@@ -21,7 +21,7 @@ from orthoscope.report.document.changes import (
     Run,
     Verdicts,
 )
-from orthoscope.report.document.conversion import Number, Part, copied, from_data, to_data
+from orthoscope.report.document.conversion import Number, Part, copied, finite, from_data, to_data
 from orthoscope.report.document.diagnosis import (
     DiagnosisDocument,
     Expected,
@@ -156,6 +156,7 @@ __all__ = [
     "WeightSpectrum",
     "as_document",
     "copied",
+    "finite",
     "from_data",
     "quantities",
     "quantity",

@@ -64,8 +64,13 @@ def _declared(field: "Field[Any]", hint: Any) -> Declared:
 
 def copied(kind: type[P], source: object, **others: Any) -> P:
     """Return the part of a document whose fields are the attributes of `source` with their names, and `others`."""
-    names = (field.attribute for field in declared_fields(kind) if field.attribute not in others)
+    names = (field.attribute for field in declared_fields(kind) if field.attribute not in {"schema", *others})
     return kind(**{name: getattr(source, name) for name in names if hasattr(source, name)}, **others)
+
+
+def finite(value: Number | None) -> Number | None:
+    """Return the number, or None where it is undefined or infinite."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _is_finite(value: Any) -> bool:
@@ -75,7 +80,9 @@ def _is_finite(value: Any) -> bool:
 
 
 def _without_infinities(value: Any) -> Any:
-    return tuple(map(_without_infinities, value)) if isinstance(value, tuple) else value if _is_finite(value) else None
+    if isinstance(value, tuple):
+        return tuple(map(_without_infinities, value))
+    return finite(value) if isinstance(value, float) else value
 
 
 def to_data(value: Any) -> Any:
