@@ -1,5 +1,5 @@
 // What the pages of all kinds are made of: an answer, facts, lists that fold, sources, and how the numbers were made.
-import type { Statement } from "./documents";
+import type { Environment, Source } from "./types";
 import { h, icon, section } from "./elements";
 import { look, printable } from "./reading";
 
@@ -28,7 +28,7 @@ export function explained(name: string, small: string): HTMLElement {
   return h("span", {}, printable(name), small ? h("small", {}, printable(small)) : null);
 }
 
-export function sources(statements: Statement[]): HTMLElement {
+export function sources(statements: Source[]): HTMLElement {
   return h("ul", { class: "sources" }, ...statements.map((one) => h("li", {}, h("b", {}, printable(one.source)), `, assuming ${printable(one.assumes)}`)));
 }
 
@@ -37,7 +37,7 @@ export function code(text: string): HTMLElement {
 }
 
 /** What stands at the end of every page: notes, the environment, the document itself. */
-export function ending(doc: { environment: Record<string, unknown> }, name: string, ...parts: Part[]): HTMLElement {
+export function ending(doc: { environment: Environment }, name: string, ...parts: Part[]): HTMLElement {
   return section(
     "Method",
     "method",

@@ -27,7 +27,7 @@ from orthoscope.report.reading import (
     is_prediction,
     is_residual,
     is_watch,
-    last_telling_layer,
+    quoted_layer,
     metric,
     possible_rank,
 )
@@ -167,7 +167,7 @@ def _facts(document: Document) -> RenderableType:
 
 def theory_words(document: Document) -> str:
     """One sentence: what theory predicts for the end of the network, measured values in brackets, and its sources."""
-    prediction, layer = document["prediction"], last_telling_layer(document)
+    prediction, layer = document["prediction"], quoted_layer(document)
     if prediction["reason"] is not None:
         return f"no prediction: {printable(prediction['reason'])}"
     rows: list[tuple[str, str, str, str]] = []
