@@ -1,12 +1,12 @@
 // Two diagnoses of a network: both verdicts, numbers, what went and came, profiles overlaid, the way in the plane.
 import { scaleLinear } from "d3-scale";
-import { decades, factor, type Line } from "./chart";
+import { factor, type Line } from "./chart";
 import type { Diagnosis, Known, Layer } from "./documents";
 import { h, icon, s, section, symbol, table } from "./elements";
 import { answer, ending, explained, verdict } from "./page";
-import { type Panel, panels, unit } from "./panels";
+import { panel, panels } from "./panels";
 import { cloudMark, frame, height, measured } from "./plane";
-import { count, fixed, layerName, look, number, possibleRank, printable, share, shortened, signed, UNDEFINED, view } from "./reading";
+import { count, fixed, layerName, look, MAIN_METRICS, number, printable, shortened, signed, UNDEFINED } from "./reading";
 import type { ComparisonDocument, LayerProfile } from "./types";
 
 const WHEN = ["before", "after"] as const;
@@ -59,18 +59,9 @@ function profiles(doc: ComparisonDocument): HTMLElement | null {
   const placed = (when: (typeof WHEN)[number]): [number, Layer][] =>
     byWeight ? weights(when).map((layer) => [layer.depth!, layer]) : doc[when].layers.map((layer, index) => [index + 1, layer]);
   if (!WHEN.some((when) => placed(when).length)) return null;
-  const panel = (title: string, name: string, read: (layer: Layer) => number | null, logarithmic = false): Panel => {
-    const lines = WHEN.map((when): Line => ({ points: placed(when).map(([x, layer]) => [x, read(layer)]), look: LOOKS[when], name: when }));
-    const values = lines.flatMap((line) => line.points.map((p) => p[1]));
-    return { title, name, lines, y: logarithmic ? decades(values) : unit(values), logarithmic, write: logarithmic ? number : fixed };
-  };
-  const figures = [
-    panel("Orthogonality gap", "gap", (layer) => view(layer, "gap")),
-    panel("Effective rank, share of the possible", "rank", (layer) => share(view(layer, "effective_rank"), possibleRank(layer))),
-    panel("Mean overlap (cosine of pairs)", "overlap", (layer) => view(layer, "overlap")),
-    panel("RMS of the output (log scale)", "rms", (layer) => layer.rms, true),
-    panel("Gradient norm (log scale)", "gradient", (layer) => layer.gradient_norm, true),
-  ];
+  const figures = MAIN_METRICS.map((metric) =>
+    panel(metric, WHEN.map((when): Line => ({ points: placed(when).map(([x, layer]) => [x, metric.measured(layer)]), look: LOOKS[when], name: when }))),
+  );
   const xName = byWeight ? "weight layer, from input to output" : "module call, from input to output";
   const reading = h(
     "div",

@@ -1,7 +1,7 @@
 // How a page holds its documents; their types are generated (types.ts).
 import type { DiagnosisDocument } from "./types";
 
-export type { DiagnosisDocument as Diagnosis, Expected, Finding, Layer, Picture, Seeds, Source as Statement, View } from "./types";
+export type { DiagnosisDocument as Diagnosis, Expected, Finding, Layer, Picture, Prescription, Seeds, Source as Statement, View } from "./types";
 
 export interface Known {
   gap: number;

@@ -7,6 +7,7 @@ const MOST = 96; // rows and columns that are drawn; of more, evenly spaced ones
 
 export interface Heatmap {
   title: string;
+  explanation: string;
   name: string;
   matrix: (number | null)[][]; // 0 has the color, 1 and beyond are pale, null is crossed out; row 0 is at the bottom
   labels: string[];
@@ -76,7 +77,7 @@ export function heatmap(spec: Heatmap): HTMLElement {
   });
   const scale = h("p", { class: "legend heat-scale" }, h("span", {}, spec.low), h("i", { class: "heat", "aria-hidden": "true" }), h("span", {}, spec.high));
   const thinned = step > 1 ? h("p", { class: "quiet" }, `every ${step}. of ${spec.matrix.length} is drawn`) : null;
-  return h("figure", { class: "profile" }, h("figcaption", {}, spec.title, said), svg, scale, thinned);
+  return h("figure", { class: "profile" }, h("figcaption", {}, spec.title, h("small", {}, spec.explanation)), said, svg, scale, thinned);
 }
 
 /** Numbers of a few rows and columns, the first and the last among them. */

@@ -1,8 +1,7 @@
 // What the pages of all kinds are made of: an answer, facts, lists that fold, sources, and how the numbers were made.
-import type { Statement } from "./documents";
+import type { Environment, Source } from "./types";
 import { h, icon, section } from "./elements";
 import { look, printable } from "./reading";
-import type { Environment } from "./types";
 
 type Part = Node | string | null;
 
@@ -29,7 +28,7 @@ export function explained(name: string, small: string): HTMLElement {
   return h("span", {}, printable(name), small ? h("small", {}, printable(small)) : null);
 }
 
-export function sources(statements: Statement[]): HTMLElement {
+export function sources(statements: Source[]): HTMLElement {
   return h("ul", { class: "sources" }, ...statements.map((one) => h("li", {}, h("b", {}, printable(one.source)), `, assuming ${printable(one.assumes)}`)));
 }
 

@@ -1,14 +1,16 @@
 // Charts over one axis. A cursor, moved by the mouse or by arrow keys, reads all of them at the same place.
-import { type Band, chart, type Line, type Marker, type Point, type Scales, stroke } from "./chart";
+import { type Band, chart, decades, factor, type Line, type Marker, type Point, type Scales, stroke } from "./chart";
 import { h, s } from "./elements";
-import { UNDEFINED } from "./reading";
+import { fixed, number, rank, UNDEFINED } from "./reading";
 import { Selection } from "./selection";
+import { QUANTITIES, type Quantity } from "./types";
 
 const [WIDTH, HEIGHT] = [360, 200];
 const DOTS = 120; // points up to which each has a dot
 
 export interface Panel {
   title: string; // what goes up, with its unit
+  explanation?: string; // one sentence: what it is, and what is good
   name: string;
   lines: Line[];
   bands?: Band[];
@@ -47,7 +49,8 @@ function figure(panel: Panel, x: [number, number], xName: string, marker: Marker
   const said = h("output", { class: "said" });
   follow(panel, scales, xName.split(" ")[0].replace(",", ""), places, selection, said);
   const legend = lines.length > 1 ? h("p", { class: "legend" }, ...lines.map((line) => h("span", {}, stroke(line.look), line.name))) : null;
-  return h("figure", { class: "profile" }, h("figcaption", {}, panel.title, said), scales.svg, legend);
+  const small = panel.explanation ? h("small", {}, panel.explanation) : null;
+  return h("figure", { class: "profile" }, h("figcaption", {}, panel.title, small), said, scales.svg, legend);
 }
 
 function follow(panel: Panel, scales: Scales, along: string, places: number[], selection: Selection, said: HTMLElement): void {
@@ -89,6 +92,40 @@ function follow(panel: Panel, scales: Scales, along: string, places: number[], s
     else if (event.key === "Enter" || event.key === " " || !selection.key(event.key)) return;
     event.preventDefault();
   });
+}
+
+/** A quantity of the generated table. */
+export function quantity(group: Quantity["group"], key: string): Quantity {
+  return QUANTITIES.find((one) => one.group === group && one.key === key)!;
+}
+
+/** How a number of a quantity is written. */
+export function write(one: Quantity, value: number | null): string {
+  if (one.written === "factor") return factor(value === null ? null : value / Math.LN10);
+  return one.written === "fixed" ? fixed(value, 3) : one.written === "rank" ? rank(value) : number(value);
+}
+
+/** The panel of one quantity: named, explained, scaled and written as the table says. */
+export function panel(one: Quantity, lines: Line[], changes: Partial<Panel> = {}): Panel {
+  const values = lines.flatMap((line) => line.points.map((p) => p[1]));
+  const name = one.label[0].toUpperCase() + one.label.slice(1);
+  const logarithmic = one.axis === "log";
+  return {
+    title: `${name}${one.axis === "share" ? ", share of the possible" : ""}${one.unit ? `, ${one.unit}` : ""}${logarithmic ? " (log scale)" : ""}`,
+    explanation: one.explanation,
+    name: one.key,
+    lines,
+    y: logarithmic ? decades(values) : one.axis === "linear" ? around(values, 1e-3) : unit(values),
+    logarithmic,
+    write: (value) => (one.axis === "share" ? fixed(value) : write(one, value)),
+    ...changes,
+  };
+}
+
+/** What every quantity of a group is, for a legend below a table. */
+export function explanations(quantities: Quantity[]): HTMLElement {
+  const rows = quantities.flatMap((one) => [h("dt", {}, one.short || one.symbol || one.label), h("dd", {}, one.explanation)]);
+  return h("details", {}, h("summary", {}, "What the columns mean"), h("dl", { class: "definitions" }, ...rows));
 }
 
 /** Points of a column of numbers. */

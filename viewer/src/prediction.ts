@@ -1,10 +1,10 @@
 // A prediction: how deep a network trains, curves over depth, what ends it, the numbers, and who says so.
-import { decades, factor, type Marker, superscript } from "./chart";
+import { factor, type Marker, superscript } from "./chart";
 import { h, section, table } from "./elements";
 import { answer, ending, explained, facts, sources, verdict } from "./page";
-import { around, type Panel, panels, points, unit } from "./panels";
+import { around, type Panel, panel, panels, points, quantity, unit } from "./panels";
 import { fixed, look, number, printable, rank, share, significant, UNDEFINED } from "./reading";
-import type { DepthFinding, PredictedDepth, PredictionDocument } from "./types";
+import type { DepthFinding, Depth, PredictionDocument } from "./types";
 
 const SHOWN = 14; // depths in the table that is open
 
@@ -32,7 +32,7 @@ export function prediction(doc: PredictionDocument): Node[] {
 
 function figures(doc: PredictionDocument): Panel[] {
   const depths = doc.depths.map((row) => row.depth);
-  const column = (read: (row: PredictedDepth) => number | null) => doc.depths.map(read);
+  const column = (read: (row: Depth) => number | null) => doc.depths.map(read);
   const line = (values: (number | null)[]) => [{ points: points(depths, values), look: "line-strong", name: "theory" }];
   const overlaps = column((row) => row.overlap);
   const spread = doc.depths.map((row): [number, number | null, number | null] => {
@@ -45,13 +45,23 @@ function figures(doc: PredictionDocument): Panel[] {
   const sizes = column((row) => row.rms);
   // Powers of ten are read as factors; the exponential of a thousand e-folds is no number.
   const growth = column((row) => (row.gradient_growth === null ? null : row.gradient_growth / Math.LN10));
+  const layer = (key: string) => quantity("layer", key);
   return [
-    { title: "Mean overlap ± s.d. of one pair", name: "overlap", lines: line(overlaps), bands: [{ points: spread, look: "band" }], y: unit([...overlaps, ...spread.map((p) => p[1])]), write: (v) => fixed(v, 3) },
-    { title: "Orthogonality gap", name: "gap", lines: line(column((row) => row.gap)), y: [0, 1], write: fixed },
-    { title: "Effective rank, share of the possible", name: "rank", lines: line(ranks), y: [0, 1], write: significant },
-    { title: "Isometry gap", name: "isometry", lines: line(isometry), y: around(isometry, 1), write: number },
-    { title: "RMS of the output (log scale)", name: "rms", lines: line(sizes), y: decades(sizes), logarithmic: true, write: number },
-    { title: "Gradient at the input over that at the output", name: "growth", lines: line(growth), y: level(growth), tick: power, write: factor },
+    panel(layer("overlap"), line(overlaps), {
+      title: "Mean overlap ± s.d. of one pair",
+      bands: [{ points: spread, look: "band" }],
+      y: unit([...overlaps, ...spread.map((p) => p[1])]),
+    }),
+    panel(layer("gap"), line(column((row) => row.gap))),
+    panel(layer("effective_rank"), line(ranks), { write: significant }),
+    panel(layer("isometry_gap"), line(isometry), { y: around(isometry, 1) }),
+    panel(layer("rms"), line(sizes)),
+    panel(quantity("depth", "gradient_growth"), line(growth), {
+      title: "Gradient growth, from output to input (log scale)",
+      y: level(growth),
+      tick: power,
+      write: factor,
+    }),
   ];
 }
 
@@ -117,7 +127,7 @@ function numbers(doc: PredictionDocument): HTMLElement {
 }
 
 /** About fourteen depths in equal ratios, with the first, the last and those where the verdict changes. */
-function shown(doc: PredictionDocument): PredictedDepth[] {
+function shown(doc: PredictionDocument): Depth[] {
   const rows = doc.depths;
   if (rows.length <= SHOWN) return rows;
   const named = new Set([doc.deepest, doc.at_risk_from, doc.sick_from]);
@@ -130,7 +140,7 @@ function shown(doc: PredictionDocument): PredictedDepth[] {
   return [...kept].sort((a, b) => a - b).map((index) => rows[index]);
 }
 
-function depthsTable(doc: PredictionDocument, rows: PredictedDepth[]): HTMLElement {
+function depthsTable(doc: PredictionDocument, rows: Depth[]): HTMLElement {
   const possible = Math.min(doc.samples, doc.width);
   const cells = rows.map((row) => [
     row.depth === doc.at_risk_from ? h("strong", {}, `▶ ${row.depth}`) : String(row.depth),
@@ -143,7 +153,7 @@ function depthsTable(doc: PredictionDocument, rows: PredictedDepth[]): HTMLEleme
     verdict(row.verdict),
     [...new Set(row.findings.map((one) => printable(one.check)))].join(", "),
   ]);
-  const heads = ["depth", "rms", "overlap ± s.d.", "gap", "effective rank", "isometry gap", "gradient, input over output", "verdict", "found by"];
+  const heads = ["depth", "rms", "overlap ± s.d.", "gap", "effective rank", "isometry gap", "gradient growth", "verdict", "found by"];
   return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "all-layers");
 }
 

@@ -1,10 +1,13 @@
 // How the Jacobians of residual blocks align: statements, depth, pairs, blocks; a page, or a part of a diagnosis.
+import type { Line } from "./chart";
 import { h, section, table } from "./elements";
 import { heatmap } from "./heatmap";
 import { answer, ending, explained, facts, fold } from "./page";
-import { around, type Panel, panels, points } from "./panels";
+import { around, explanations, type Panel, panel, panels, points, write } from "./panels";
 import { fixed, number, printable, shortened, significant, UNDEFINED } from "./reading";
-import type { DiagnosisDocument, ResidualBlock, ResidualDocument } from "./types";
+import { type Block, type DiagnosisDocument, QUANTITIES, type Quantity, type ResidualDocument } from "./types";
+
+const COLUMNS = QUANTITIES.filter((one) => one.group === "block");
 
 const STATES = new Map([[true, "holds"], [false, "fails"], [null, "not known"]]);
 const SIGNS = new Map([[true, "●"], [false, "■"], [null, "○"]]);
@@ -54,42 +57,43 @@ function sigma(doc: ResidualDocument): string {
   return `σ${[...String(doc.classes + 1)].map((digit) => "₀₁₂₃₄₅₆₇₈₉"[Number(digit)]).join("")}`;
 }
 
-function leading(block: ResidualBlock): number | null {
+function leading(block: Block): number | null {
   return block.singular_values[0];
 }
 
-function inverse(block: ResidualBlock): number | null {
+function inverse(block: Block): number | null {
   const value = leading(block);
   return value && !block.dead ? 1 / value : null;
 }
 
 function figures(doc: ResidualDocument): Panel[] {
   const order = doc.blocks.map((_, index) => index + 1);
-  const panel = (title: string, name: string, values: (number | null)[], write: Panel["write"]): Panel => ({
-    title,
-    name,
-    lines: [{ points: points(order, values), look: "line-strong", name: "measured" }],
-    y: around(values),
-    write,
-  });
+  const line = (values: (number | null)[]): Line => ({ points: points(order, values), look: "line-strong", name: "measured" });
   const inverses = doc.blocks.map(inverse);
   const { slope, intercept } = doc.law;
-  const first = panel("1/σ₁, one over the largest singular value", "inverse", inverses, number);
-  if (slope !== null && intercept !== null && order.length > 1) {
-    const fitted = order.map((at) => intercept + slope * at);
-    first.lines.push({ points: points(order, fitted), look: "line-fit", name: "fitted line", dots: false });
-    first.y = around([...inverses, ...fitted]);
-  }
+  const known = slope !== null && intercept !== null && order.length > 1;
+  const fitted = known ? order.map((at) => intercept + slope * at) : [];
   return [
-    first,
-    panel(`${sigma(doc)}/σ₁, what is beyond the classes`, "ratio", doc.blocks.map((one) => one.rank_ratio), (v) => fixed(v, 3)),
-    panel("Length of the step", "step", doc.blocks.map((one) => one.step), number),
+    {
+      title: "1/σ₁, one over the largest singular value",
+      explanation: "The larger, the less a block can stretch: a straight line upward in networks that were trained for long.",
+      name: "inverse",
+      lines: known ? [line(inverses), { points: points(order, fitted), look: "line-fit", name: "fitted line", dots: false }] : [line(inverses)],
+      y: around([...inverses, ...fitted]),
+      write: number,
+    },
+    ...COLUMNS.filter((one) => one.key !== "sigma1").map((one) => panel(one, [line(doc.blocks.map((block) => stored(one, block)))])),
   ];
+}
+
+function stored(one: Quantity, block: Block): number | null {
+  return one.key === "sigma1" ? leading(block) : (block[one.key as keyof Block] as number | null);
 }
 
 function pairs(doc: ResidualDocument): HTMLElement {
   return heatmap({
     title: "Misalignment of pairs of blocks",
+    explanation: "How little the singular vectors of two blocks agree: dark if they share them, pale if they are unrelated.",
     name: "pairs",
     matrix: doc.pairs,
     labels: doc.blocks.map((one) => shortened(printable(one.name), 40) || "(model)"),
@@ -115,17 +119,12 @@ function reading(): HTMLElement {
 function blocks(doc: ResidualDocument): HTMLElement {
   const rows = doc.blocks.map((one) => [
     h("code", {}, shortened(printable(one.name), 60)),
-    number(leading(one), 3),
-    number(inverse(one)),
-    fixed(one.rank_ratio, 3),
-    fixed(one.misalignment),
-    number(one.step),
-    fixed(one.top_energy),
+    ...COLUMNS.map((column) => write(column, stored(column, one))),
     one.inputs === one.outputs ? String(one.inputs) : `${one.inputs}→${one.outputs}`,
     one.dead ? "dead" : printable(one.skip + (one.activation ? `, then ${one.activation}` : "")) || UNDEFINED,
   ]);
-  const heads = ["block", "σ₁", "1/σ₁", `${sigma(doc)}/σ₁`, "misaligned", "step", "energy", "size", "skip"];
-  return table(heads, rows, new Set([1, 2, 3, 4, 5, 6, 7]), "blocks");
+  const heads = ["block", ...COLUMNS.map((one) => one.key === "rank_ratio" ? `${sigma(doc)}/σ₁` : one.symbol || one.label), "size", "skip"];
+  return h("div", {}, table(heads, rows, new Set(heads.slice(1, -1).map((_, index) => index + 1)), "all-layers"), explanations(COLUMNS));
 }
 
 function rest(doc: ResidualDocument): (HTMLElement | null)[] {

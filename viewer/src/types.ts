@@ -241,7 +241,7 @@ export interface LogSingularValues {
 }
 
 /** The Jacobian of one residual branch, without the skip connection. */
-export interface ResidualBlock {
+export interface Block {
   /** Name of the block. */
   name: string;
   /** What runs beside the branch. */
@@ -312,7 +312,7 @@ export interface ResidualDocument {
   /** The network from input to output; null if not all are known. */
   whole: LogSingularValues | null;
   /** Every residual block, in order. */
-  blocks: ResidualBlock[];
+  blocks: Block[];
   /** Misalignment of block i with the singular vectors of block j. */
   pairs: ((number | null)[])[];
   /** Modules whose additions are no residual branch. */
@@ -443,7 +443,7 @@ export interface DepthFinding {
 }
 
 /** A network of this many hidden layers: what leaves the last of them; null where theory has no number. */
-export interface PredictedDepth {
+export interface Depth {
   /** Number of hidden layers. */
   depth: number;
   /** Root mean square of the output. */
@@ -508,7 +508,7 @@ export interface PredictionDocument {
   /** Least depth that is sick. */
   sick_from: number | null;
   /** Every depth that was asked for. */
-  depths: PredictedDepth[];
+  depths: Depth[];
   /** Checks that theory has no number for. */
   not_checked: Unchecked[];
   /** Numbers of an infinitely deep network. */
@@ -716,7 +716,7 @@ export interface Snapshot {
 }
 
 /** What one step of an optimizer did to one matrix, W → W + ΔW; null where undefined or infinite. */
-export interface UpdateRow {
+export interface Update {
   /** Step of its optimizer since the watch began. */
   step: number;
   /** Class of the optimizer. */
@@ -775,7 +775,7 @@ export interface WatchDocument {
   /** The last snapshot in full. */
   latest: DiagnosisDocument | null;
   /** What recorded steps did to every matrix. */
-  rows: UpdateRow[];
+  rows: Update[];
   /** Parameters whose updates were not recorded. */
   skipped: Omission[];
   /** Snapshots and loggers that failed. */
@@ -809,7 +809,7 @@ export interface WatchRecordDocument {
   /** The snapshot in full. */
   diagnosis: DiagnosisDocument | null;
   /** What the step did to every matrix. */
-  updates: UpdateRow[];
+  updates: Update[];
 }
 
 /** A number of the busiest process, and of the average one. */

@@ -3,17 +3,13 @@ import type { Known } from "./documents";
 import { h, section, table } from "./elements";
 import { network } from "./network";
 import { answer, ending, facts, fold, verdict } from "./page";
-import { around, type Panel, panels, points, unit } from "./panels";
-import { fixed, look, number, printable, rank, signed } from "./reading";
-import type { UpdateRow, WatchDocument } from "./types";
+import { explanations, type Panel, panel, panels, points, write } from "./panels";
+import { look, printable, rank } from "./reading";
+import { QUANTITIES, type Update, type WatchDocument } from "./types";
 
 const SHOWN = 60; // matrices in the table
-const SCALARS: [string, string, boolean, Panel["write"]][] = [
-  ["worst_gap", "Worst orthogonality gap", true, fixed],
-  ["min_effective_rank", "Least effective rank", false, rank],
-  ["mean_overlap", "Mean overlap (cosine of pairs)", true, fixed],
-  ["gradient_slope", "Log-gradient per layer, toward the input", false, signed],
-];
+const SCALARS = QUANTITIES.filter((one) => one.group === "snapshot");
+const UPDATES = QUANTITIES.filter((one) => one.group === "update");
 
 export function watch(doc: WatchDocument, cloud: Known[]): Node[] {
   const parts: Node[] = [
@@ -41,11 +37,8 @@ function banner(doc: WatchDocument): HTMLElement {
 
 function figures(doc: WatchDocument): Panel[] {
   const steps = doc.history.map((record) => record.step);
-  const column = (name: string) => doc.history.map((record) => record.scalars[`orthoscope/${name}`] ?? null);
-  return SCALARS.map(([name, title, bounded, write]) => {
-    const values = column(name);
-    return { title, name, lines: [{ points: points(steps, values), look: "line-strong", name: "measured" }], y: bounded ? unit(values) : around(values, 1e-3), write };
-  });
+  const scalar = (key: string) => doc.history.map((record) => record.scalars[`orthoscope/${key}`] ?? null);
+  return SCALARS.map((one) => panel(one, [{ points: points(steps, scalar(one.key)), look: "line-strong", name: "measured" }]));
 }
 
 function reading(): HTMLElement {
@@ -60,21 +53,18 @@ function reading(): HTMLElement {
 
 /** The latest recorded step of every matrix. */
 function updates(doc: WatchDocument): HTMLElement[] {
-  const latest = [...new Map(doc.rows.map((row): [string, UpdateRow] => [`${row.optimizer}\0${row.weight}`, row])).values()];
+  const latest = [...new Map(doc.rows.map((row): [string, Update] => [`${row.optimizer}\0${row.weight}`, row])).values()];
   if (!latest.length) return [];
   const rows = latest.slice(0, SHOWN).map((row) => [
     row.step,
     h("code", {}, printable(row.weight)),
     row.shape.join("×"),
-    number(row.gradient_norm),
-    number(row.relative_size, 3),
-    `${rank(row.effective_rank)} of ${Math.min(...row.shape)}`,
-    fixed(row.semi_orthogonality_defect),
-    fixed(row.update_alignment),
-    signed(row.independence_change, 4),
+    ...UPDATES.map((one) => {
+      const value = row[one.key as keyof Update] as number | null;
+      return one.written === "rank" ? `${rank(value)} of ${Math.min(...row.shape)}` : write(one, value);
+    }),
   ]);
-  const heads = ["step", "weight", "shape", "‖gradient‖", "‖ΔW‖/‖W‖", "effective rank of ΔW", "uneven", "cosine of ΔW and W", "ΔPII"];
+  const heads = ["step", "weight", "shape", ...UPDATES.map((one) => one.short)];
   const more = latest.length > SHOWN ? h("p", { class: "quiet" }, `and ${latest.length - SHOWN} more, in the JSON`) : null;
-  const words = h("p", { class: "quiet" }, "Uneven: 0 if all singular values of ΔW are equal. PII: mean |cosine| of two rows of a weight; Δ is what the step changed.");
-  return [section("What the latest recorded step did", "updates", table(heads, rows, new Set([0, 3, 4, 5, 6, 7, 8])), more, words)];
+  return [section("What the latest recorded step did", "updates", table(heads, rows, new Set([0, ...UPDATES.map((_, index) => index + 3)]), "all-layers"), more, explanations(UPDATES))];
 }

@@ -169,13 +169,13 @@ def alignment_document(alignment: "Alignment") -> document.ResidualDocument:
     )
 
 
-def _block(alignment: "Alignment", index: int) -> document.ResidualBlock:
+def _block(alignment: "Alignment", index: int) -> document.Block:
     block, scores = alignment.jacobians[index], alignment.scores
     others = [other for other in range(len(alignment.jacobians)) if other != index]
     outputs, inputs = block.operator.shape
     error = (block.spectrum.errors[:, 0] / block.singular_values[:, 0]).nan_to_num()
     step = block.output - block.input if block.output.shape == block.input.shape else None
-    return document.ResidualBlock(
+    return document.Block(
         name=block.name,
         skip=block.skip,
         activation=block.activation or None,
@@ -211,9 +211,9 @@ def prediction_document(forecast: "Forecast") -> document.PredictionDocument:
     )
 
 
-def _depth(depth: "Depth") -> document.PredictedDepth:
+def _depth(depth: "Depth") -> document.Depth:
     return copied(
-        document.PredictedDepth,
+        document.Depth,
         depth.expected,
         depth=depth.depth,
         overlap_deviation=depth.overlap_deviation,

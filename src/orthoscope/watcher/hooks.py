@@ -204,7 +204,7 @@ class Watch(Viewed):
             steps=self.step,
             history=tuple(copied(document.Snapshot, record) for record in self.history),
             latest=None if self.latest is None else self.latest.as_document(details),
-            rows=tuple(copied(document.UpdateRow, row) for row in self.rows),
+            rows=tuple(copied(document.Update, row) for row in self.rows),
             skipped=omissions(self.skipped),
             problems=tuple(self.problems),
             stopped=self.stopped or None,

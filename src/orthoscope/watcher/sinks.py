@@ -209,7 +209,7 @@ class LogSinks:
             time=time.time(),
             scalars=scalars,
             diagnosis=None if diagnosis is None else diagnosis.as_document(),
-            updates=tuple(copied(document.UpdateRow, row) for row in rows),
+            updates=tuple(copied(document.Update, row) for row in rows),
         )
 
 

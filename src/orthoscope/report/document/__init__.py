@@ -41,13 +41,13 @@ from orthoscope.report.document.diagnosis import (
 )
 from orthoscope.report.document.evidence import CheckedStatement, ComparedNumber, EvidenceDocument, ExperimentRecord
 from orthoscope.report.document.parts import Effect, Environment, Omission, Prescription, Source
-from orthoscope.report.document.prediction import DepthFinding, Limit, PredictedDepth, PredictionDocument, Unchecked
+from orthoscope.report.document.prediction import Depth, DepthFinding, Limit, PredictionDocument, Unchecked
 from orthoscope.report.document.quantities import QUANTITIES, Quantity, quantities, quantity
 from orthoscope.report.document.residual import (
     AlignmentStatement,
+    Block,
     DepthLaw,
     LogSingularValues,
-    ResidualBlock,
     ResidualDocument,
 )
 from orthoscope.report.document.training import (
@@ -55,7 +55,7 @@ from orthoscope.report.document.training import (
     PerProcess,
     Snapshot,
     StepCost,
-    UpdateRow,
+    Update,
     WatchDocument,
     WatchRecordDocument,
 )
@@ -98,12 +98,14 @@ def as_document(content: Any) -> Document:
 __all__ = [
     "QUANTITIES",
     "AlignmentStatement",
+    "Block",
     "ChangedFinding",
     "CheckedStatement",
     "ComparedNumber",
     "ComparisonDocument",
     "ConfirmationDocument",
     "Confirmations",
+    "Depth",
     "DepthFinding",
     "DepthLaw",
     "DiagnosisDocument",
@@ -131,13 +133,11 @@ __all__ = [
     "Part",
     "PerProcess",
     "Picture",
-    "PredictedDepth",
     "PredictionDocument",
     "PredictionSummary",
     "Prescription",
     "Quantity",
     "ReportDocument",
-    "ResidualBlock",
     "ResidualDocument",
     "Risk",
     "Run",
@@ -148,7 +148,7 @@ __all__ = [
     "Source",
     "StepCost",
     "Unchecked",
-    "UpdateRow",
+    "Update",
     "Verdicts",
     "View",
     "WatchDocument",

@@ -19,7 +19,7 @@ class DepthFinding(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictedDepth(Part):
+class Depth(Part):
     """A network of this many hidden layers: what leaves the last of them; null where theory has no number."""
 
     depth: Annotated[int, "Number of hidden layers.", POSITIVE]
@@ -70,7 +70,7 @@ class PredictionDocument(Part):
     ]
     at_risk_from: Annotated[int | None, "Least depth that is not healthy.", POSITIVE]
     sick_from: Annotated[int | None, "Least depth that is sick.", POSITIVE]
-    depths: Annotated[tuple[PredictedDepth, ...], "Every depth that was asked for.", {"minItems": 1}]
+    depths: Annotated[tuple[Depth, ...], "Every depth that was asked for.", {"minItems": 1}]
     not_checked: Annotated[tuple[Unchecked, ...], "Checks that theory has no number for."]
     limit: Annotated[tuple[Limit, ...], "Numbers of an infinitely deep network."]
     sources: Annotated[tuple[Source, ...], "Statements that the prediction rests on."]

@@ -39,7 +39,7 @@ class LogSingularValues(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResidualBlock(Part):
+class Block(Part):
     """The Jacobian of one residual branch, without the skip connection."""
 
     name: Annotated[str, "Name of the block."]
@@ -74,7 +74,7 @@ class ResidualDocument(Part):
     reversed_misalignment: Annotated[Number | None, "RA2 with left and right singular vectors exchanged."]
     law: Annotated[DepthLaw, "RA4: how the largest singular value depends on depth."]
     whole: Annotated[LogSingularValues | None, "The network from input to output; null if not all are known."]
-    blocks: Annotated[tuple[ResidualBlock, ...], "Every residual block, in order.", {"minItems": 1}]
+    blocks: Annotated[tuple[Block, ...], "Every residual block, in order.", {"minItems": 1}]
     pairs: Annotated[
         tuple[tuple[Number | None, ...], ...], "Misalignment of block i with the singular vectors of block j."
     ]

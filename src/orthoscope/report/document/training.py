@@ -11,7 +11,7 @@ from orthoscope.report.document.parts import NOT_NEGATIVE, POSITIVE, Environment
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpdateRow(Part):
+class Update(Part):
     """What one step of an optimizer did to one matrix, W → W + ΔW; null where undefined or infinite."""
 
     step: Annotated[int, "Step of its optimizer since the watch began.", POSITIVE]
@@ -70,7 +70,7 @@ class WatchDocument(Part):
     steps: Annotated[int, "Optimizer steps taken.", NOT_NEGATIVE]
     history: Annotated[tuple[Snapshot, ...], "All snapshots."]
     latest: Annotated[DiagnosisDocument | None, "The last snapshot in full."]
-    rows: Annotated[tuple[UpdateRow, ...], "What recorded steps did to every matrix."]
+    rows: Annotated[tuple[Update, ...], "What recorded steps did to every matrix."]
     skipped: Annotated[tuple[Omission, ...], "Parameters whose updates were not recorded."]
     problems: Annotated[tuple[str, ...], "Snapshots and loggers that failed."]
     stopped: Annotated[str | None, "Why training was to stop; null if it was not."]
@@ -90,7 +90,7 @@ class WatchRecordDocument(Part):
         Mapping[str, Number], "Numbers for a logger, by name; undefined ones are left out.", {"maxProperties": 8}
     ]
     diagnosis: Annotated[DiagnosisDocument | None, "The snapshot in full."]
-    updates: Annotated[tuple[UpdateRow, ...], "What the step did to every matrix."]
+    updates: Annotated[tuple[Update, ...], "What the step did to every matrix."]
 
 
 @dataclass(frozen=True, kw_only=True)
