@@ -16,8 +16,7 @@ from orthoscope.prescriptions.confirmation import Confirmation
 from orthoscope.prescriptions.plan import Plan, prescribe
 from orthoscope.prescriptions.prescription import Prescription, snippet
 from orthoscope.probe.modules import unwrapped
-from orthoscope.report.document import Confirmations, FixDocument, Verdicts, copied
-from orthoscope.report.document import FixOutcome as Outcome
+from orthoscope.report.document import Confirmations, FixDocument, FixOutcome, Verdicts, copied
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,7 +28,7 @@ class Fix(Viewed):
     after: Diagnosis
     steps: tuple[Prescription, ...]
     plan: tuple[Prescription, ...]
-    outcome: Outcome
+    outcome: FixOutcome
     sentence: str
     confirmations: tuple[Confirmation, Confirmation] | None = None  # of the network before and after
     code: str = ""  # where more is known of how the network is built
@@ -129,9 +128,9 @@ def fix_by_plan(
     before = plan.diagnosis
     _refuse_unjudgeable(before)
     if before.verdict is Verdict.HEALTHY:
-        return _unchanged(model, plan, Outcome.HEALTHY, "the network is healthy: nothing was changed", plan.steps)
+        return _unchanged(model, plan, FixOutcome.HEALTHY, "the network is healthy: nothing was changed", plan.steps)
     if plan.refusal:
-        return _unchanged(model, plan, Outcome.TRAINED, plan.refusal, plan.steps)
+        return _unchanged(model, plan, FixOutcome.TRAINED, plan.refusal, plan.steps)
 
     def measured(candidate: nn.Module) -> Diagnosis:
         return diagnose(candidate, batch, loss, name=before.name, max_samples=max_samples, seed=seed)
@@ -195,7 +194,7 @@ def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model:
     attempted = tuple(tried.get(step.name, step) for step in plan.steps)
     if not state.steps or not kept(axes(before), state.axes):
         sentence = "nothing that was tried mends the network without harm elsewhere: nothing was changed"
-        return _unchanged(model, plan, Outcome.NOTHING_HELPED, sentence, attempted)
+        return _unchanged(model, plan, FixOutcome.NOTHING_HELPED, sentence, attempted)
     steps = tuple(replace(step, outcome="kept") for step in state.steps)
     done = {step.name: step for step in steps}
     sentence = f"{before.verdict} → {state.diagnosis.verdict} by {', then '.join(done)}"
@@ -207,12 +206,14 @@ def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model:
         state.diagnosis,
         steps,
         tuple(done.get(step.name, step) for step in attempted),
-        Outcome.FIXED if state.diagnosis.verdict is Verdict.HEALTHY else Outcome.IMPROVED,
+        FixOutcome.FIXED if state.diagnosis.verdict is Verdict.HEALTHY else FixOutcome.IMPROVED,
         sentence,
     )
 
 
-def _unchanged(model: nn.Module, plan: Plan, outcome: Outcome, sentence: str, steps: tuple[Prescription, ...]) -> Fix:
+def _unchanged(
+    model: nn.Module, plan: Plan, outcome: FixOutcome, sentence: str, steps: tuple[Prescription, ...]
+) -> Fix:
     return Fix(copy.deepcopy(unwrapped(model)), plan.diagnosis, plan.diagnosis, (), steps, outcome, sentence)
 
 

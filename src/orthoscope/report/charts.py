@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby, pairwise
 
-from orthoscope.report.reading import Number
+from orthoscope.report.document import Number
 from orthoscope.report.wording import shortened
 
 _MOST_TICKS = 5

@@ -62,7 +62,7 @@ def _declared(field: "Field[Any]", hint: Any) -> Declared:
     return Declared(field.name, field.name.rstrip("_"), hint, description, keywords, optional)
 
 
-def copied(kind: type[P], source: object, **others: Any) -> P:
+def copied(kind: type[P], source: object, /, **others: Any) -> P:
     """Return the part of a document whose fields are the attributes of `source` with their names, and `others`."""
     names = (field.attribute for field in declared_fields(kind) if field.attribute not in {"schema", *others})
     return kind(**{name: getattr(source, name) for name in names if hasattr(source, name)}, **others)
