@@ -27,9 +27,9 @@ from orthoscope.report.reading import (
     is_prediction,
     is_residual,
     is_watch,
-    quoted_layer,
     metric,
     possible_rank,
+    quoted_layer,
 )
 from orthoscope.report.residual import residual_terminal
 from orthoscope.report.watch import history_text
