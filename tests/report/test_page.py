@@ -46,6 +46,8 @@ def test_the_data_are_the_document_and_the_text_is_what_a_terminal_prints(kind):
     printed = report.text(made, 110).rstrip("\n")
     assert HOSTILE[0][:8] in printed
     assert html.escape(printed) in source
+    if kind == "watch":
+        assert html.escape(report.text(made["latest"], 110).rstrip("\n")) in source
     assert sum(HOSTILE[0] in text for text in page.texts) >= 2  # the title, the heading
 
 

@@ -23,6 +23,7 @@ from orthoscope.report.reading import (
 )
 from orthoscope.report.terminal import gallery_text, text
 from orthoscope.report.viewer import viewer_page
+from orthoscope.report.watch import watch_table
 from orthoscope.report.wording import LONGEST_TITLE, printable, shortened
 
 _NOTEBOOK_HEIGHT = 700
@@ -52,8 +53,17 @@ def html(documents: list[Document]) -> str:
     single = the_single(documents)
     eyebrow = "Orthoscope report" if single is None else _EYEBROWS[single["schema"]]
     together = [gallery_text(documents, _STATIC_WIDTH)] if len(documents) > 1 else []
-    static = "\n".join([*together, *(text(document, _STATIC_WIDTH) for document in documents)])
+    static = "\n".join([*together, *map(_static, documents)])
     return viewer_page(documents, _title(documents), static, eyebrow)
+
+
+def _static(document: Document) -> str:
+    """What is read without scripts: what a terminal shows; of a watch, the updates and the last snapshot too."""
+    parts = [text(document, _STATIC_WIDTH)]
+    if document["schema"] == WATCH:
+        parts += [watch_table(document, width=_STATIC_WIDTH)] if document["rows"] else []
+        parts += [text(document["latest"], _STATIC_WIDTH)] if document["latest"] else []
+    return "\n".join(parts)
 
 
 def notebook(document: Document) -> str:

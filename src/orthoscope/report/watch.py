@@ -71,7 +71,7 @@ _LEAST_FIRST = ("shape", "|grad|", "cos", "rms→rms", "ΔPII", "PII", "Δangle"
 _LEGEND = {"uneven": "0 if all singular values of ΔW are equal", "PII": "mean |cos| of two rows"}
 
 
-def watch_table(document: Mapping[str, Any], step: int | None = None) -> str:
+def watch_table(document: Mapping[str, Any], step: int | None = None, width: int | None = None) -> str:
     """The rows of a step, or of the latest recorded of each matrix, under a line that says what was watched.
 
     Columns that do not fit into the terminal are left out, and named under the table; no number is ever cut.
@@ -81,7 +81,7 @@ def watch_table(document: Mapping[str, Any], step: int | None = None) -> str:
     what = f"{count} recorded step{'s' * (count > 1)}, every {document['every']}" if count else "no step recorded"
     lines = [f"updates of {printable(document['name'])}: {what}"]
     if rows:
-        lines += _fitting(rows, shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns)
+        lines += _fitting(rows, width or shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns)
     lines += [
         f"skipped  {printable(skipped['name'])}: {printable(skipped['reason'])}" for skipped in document["skipped"]
     ]
