@@ -57,7 +57,7 @@ export function chart(spec: Chart): Scales {
   const y = (value: number): number | null => {
     if (spec.logarithmic && !(value > 0)) return null;
     // Far outside the frame is as good as just outside, and keeps pixels finite.
-    return Math.max(top - height, Math.min(bottom + height, up(value)));
+    return Math.max(top - height, Math.min(bottom + height, up(Math.max(-1e300, Math.min(1e300, value)))));
   };
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": spec.title });
   const id = `clip-${++clips}`;

@@ -36,7 +36,7 @@ function parts(doc: ResidualDocument): Node[] {
       ["seconds", doc.seconds.toFixed(1)],
     ]),
     section("Statements", "statements", statements(doc)),
-    section("Along depth", "along", panels(figures(doc), "residual branch, from input to output", null, pairs(doc), reading())),
+    section("Along depth", "along", panels(figures(doc), "residual branch, from input to output", null)), section("Pairs of blocks", "pairs", h("div", { class: "profiles" }, pairs(doc), reading())),
     h("details", { open: doc.blocks.length <= 40 }, h("summary", {}, `${doc.blocks.length} blocks as a table`), blocks(doc)),
   ];
 }

@@ -27,6 +27,7 @@ from orthoscope.report.document import (
 )
 from orthoscope.report.terminal import gallery_text, text
 from orthoscope.report.viewer import viewer_page
+from orthoscope.report.watch import watch_table
 from orthoscope.report.wording import LONGEST_TITLE, printable, shortened
 
 _NOTEBOOK_HEIGHT = 700
@@ -70,8 +71,17 @@ def html(contents: Sequence[Any]) -> str:
     single = _alone(documents)
     eyebrow = "Orthoscope report" if single is None else f"Orthoscope {_SINGLE[type(single)]}"
     together = [gallery_text(documents, _STATIC_WIDTH)] if len(documents) > 1 else []
-    static = "\n".join([*together, *(text(document, _STATIC_WIDTH) for document in documents)])
+    static = "\n".join([*together, *map(_static, documents)])
     return viewer_page(to_data(documents), _title(documents), static, eyebrow)
+
+
+def _static(document: Document) -> str:
+    """Return what is read without scripts: what a terminal shows; of a watch, updates and the last snapshot too."""
+    parts = [text(document, _STATIC_WIDTH)]
+    if isinstance(document, WatchDocument):
+        parts += [watch_table(document, width=_STATIC_WIDTH)] if document.rows else []
+        parts += [text(document.latest, _STATIC_WIDTH)] if document.latest is not None else []
+    return "\n".join(parts)
 
 
 def notebook(content: Any) -> str:

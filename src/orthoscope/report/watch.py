@@ -58,7 +58,7 @@ def _lines(table: Table, width: int) -> list[str]:
     return [line.rstrip() for line in text.get().splitlines()]
 
 
-def watch_table(document: WatchDocument, step: int | None = None) -> str:
+def watch_table(document: WatchDocument, step: int | None = None, width: int | None = None) -> str:
     """Return the rows of a step, or the latest recorded of each matrix, under a line that says what was watched.
 
     Columns that do not fit into the terminal are left out, and named under the table; no number or name is ever cut.
@@ -68,7 +68,7 @@ def watch_table(document: WatchDocument, step: int | None = None) -> str:
     what = f"{count} recorded step{'s' * (count > 1)}, every {document.every}" if count else "no step recorded"
     lines = [f"updates of {printable(document.name)}: {what}"]
     if rows:
-        lines += _fitting(rows, _width())
+        lines += _fitting(rows, width or _width())
     lines += [f"skipped  {printable(skipped.name)}: {printable(skipped.reason)}" for skipped in document.skipped]
     return "\n".join(lines) + "\n"
 
