@@ -10,10 +10,12 @@ from cyclopts import Parameter
 from orthoscope.cli.app import app, refuse_unwritable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from orthoscope.optim.muon.cost import MuonCost
-    from orthoscope.report.document import StepCost
+    from orthoscope.report.document import MuonPlanDocument, StepCost
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 _SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
@@ -57,7 +59,7 @@ def plan_muon(
 
     from orthoscope.files import replace as write_whole
     from orthoscope.optim.muon.cost import model_shapes, muon_cost
-    from orthoscope.report.document import MuonPlanDocument, to_data
+    from orthoscope.report.document import to_data
     from orthoscope.report.muon_plan import plan_table
 
     if bool(shapes) == bool(model):
@@ -69,7 +71,7 @@ def plan_muon(
         for kind, shared in layouts_with_shards(layout, shards)
         for count in rank_counts(ranks)
     ]
-    document = MuonPlanDocument(plans=tuple(map(_step_cost, costs)))
+    document = plan_document(costs)
     Console(stderr=json == "-").print(plan_table(document))
     content = strict_json.dumps(to_data(document), allow_nan=False, indent=1) + "\n"
     if json == "-":
@@ -78,6 +80,13 @@ def plan_muon(
         write_whole(Path(json), content)
         print(f"wrote {json}", file=sys.stderr)
     return 0
+
+
+def plan_document(costs: "Sequence[MuonCost]") -> "MuonPlanDocument":
+    """Write down the costs of a step on several clusters."""
+    from orthoscope.report.document import MuonPlanDocument
+
+    return MuonPlanDocument(plans=tuple(map(_step_cost, costs)))
 
 
 def _step_cost(cost: "MuonCost") -> "StepCost":

@@ -147,7 +147,7 @@ class _Column:
 def layer_number(quantity: Quantity, layer: Layer) -> str:
     """Return how a quantity of a layer reads in a narrow column: a rank as `12/64`."""
     if quantity.key == "isometry_gap" and layer.rank_deficient:
-        return "infinite"
+        return "∞"
     return written(quantity, layer.measured(quantity.key), layer.possible_rank)
 
 

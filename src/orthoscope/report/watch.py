@@ -1,6 +1,7 @@
 """A watched training in a terminal: scalars over steps, and what the optimizer did to every matrix."""
 
 import shutil
+import textwrap
 from collections.abc import Sequence
 from io import StringIO
 
@@ -16,7 +17,7 @@ from orthoscope.report.wording import printable, shape, verdict_text, written
 
 _MOST = 12
 _TEXT_WIDTH = 110
-_NAME_WIDTH = 30
+_NAME_WIDTH = 40
 _UNLIMITED = 100_000  # columns, more than any table has
 
 
@@ -93,7 +94,7 @@ def _fitting(rows: Sequence[Update], width: int) -> list[str]:
             break
     meanings = "; ".join(f"{quantity.short}: {quantity.label}" for quantity in known[:count])
     left_out = ", ".join(quantity.short for quantity in known[count:])
-    legend = wrapped(meanings, width).splitlines()
+    legend = textwrap.wrap(meanings, max(width, 20))
     return _lines(table, _UNLIMITED) + legend + [f"no room for: {left_out}"] * bool(left_out)
 
 
