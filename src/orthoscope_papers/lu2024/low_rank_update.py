@@ -23,9 +23,9 @@ from orthoscope.metrics.weights import parameter_independence
 from orthoscope.models import MLP
 from orthoscope.theory import random_parameter_independence
 from orthoscope.training import minibatches, train
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence
 from orthoscope_papers.evidence import interval as two_errors
+from orthoscope_papers.panels import Panel, Series
 
 CLAIM = (
     "At a small learning rate a low-rank update alters the orthogonality of weight vectors little, though measurably "
@@ -226,7 +226,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     ]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """PII after fine-tuning against the rank, one panel a network, with the level before and that of random vectors."""
     ranks = sorted({row.rank for row in rows} - {WHOLE})
     seeds, random = len({row.seed for row in rows}), random_parameter_independence(rows[0].width)
@@ -243,20 +243,8 @@ def plot(rows: list[Row]) -> str:
         title = f"Start: {network}"
         measure = f"PII after fine-tuning, mean ± 3 s.e. of {seeds} seeds"
         references = [("before", before), ("random vectors", random)]
-        panels.append(
-            Panel(
-                title,
-                measure,
-                "rank",
-                (ranks[0], ranks[-1]),
-                (0.01, 1),
-                series,
-                references,
-                logarithmic_across=True,
-                logarithmic_up=True,
-            )
-        )
-    return figure(panels)
+        panels.append(Panel(title, measure, "rank", series, references, y_range=(0.01, 1), log_x=True, log_y=True))
+    return panels
 
 
 def _series(name: str, ranks: Sequence[int], levels: Sequence[Sequence[float]]) -> Series:
