@@ -24,7 +24,7 @@ COLUMNS = 2  # panels side by side: as many as a page of text shows at the size 
 # Everything in pixels of 1/96 inch: a panel, the frame in it, and its legend.
 WIDTH, HEIGHT = 460, 286
 LEFT, RIGHT, TOP, BOTTOM = 62, 444, 52, 228
-LEGEND_TOP, LEGEND_STEP = 276, 16
+LEGEND_TOP, LEGEND_STEP, BAR = 276, 16, 10
 INK, QUIET, GRID, UNDEFINED = "#1c1f24", "#5b636f", "#e4e6ea", "#d0d3d8"
 TITLE_SIZE, TEXT_SIZE = 9.0, 8.25  # points
 _INCH, _POINT = 96, 0.75  # pixels an inch, points a pixel
@@ -38,6 +38,7 @@ STYLES: tuple[Style, ...] = (
 )
 THEORY: Style = (INK, (1, 3))
 _MAX_LABELS = 8
+ANGLE = 30  # degrees, of names below an axis that are too long for a line
 _SCALES = {False: "linear", True: "log"}
 _SETTINGS: Any = {
     "svg.fonttype": "none",  # text stays text: smaller, and found by a search
@@ -64,7 +65,7 @@ def svg(panels: Sequence[Panel | HeatMap]) -> str:
     """Return the panels as one SVG document."""
     with _settings():
         buffer = io.StringIO()
-        title = "; ".join(f"{panel.title}: {_measure(panel)}" for panel in panels)
+        title = "; ".join(f"{panel.title}: {panel.y_label}" for panel in panels)
         draw(panels).savefig(buffer, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
     return _rounded(buffer.getvalue())
 
@@ -74,7 +75,7 @@ def draw(panels: Sequence[Panel | HeatMap]) -> "Figure":
     from matplotlib.figure import Figure
 
     lines = [panels[start : start + COLUMNS] for start in range(0, len(panels), COLUMNS)]
-    heights = [HEIGHT + LEGEND_STEP * max(panel.legend_lines for panel in line) for line in lines]
+    heights = [max(_height(panel) for panel in line) for line in lines]
     width, height = WIDTH * min(COLUMNS, len(panels)), sum(heights)
     with _settings():
         figure = Figure(figsize=(width / _INCH, height / _INCH), facecolor="white")
@@ -84,11 +85,23 @@ def draw(panels: Sequence[Panel | HeatMap]) -> "Figure":
                 axes = _frame(figure, left + LEFT, top + TOP, RIGHT - LEFT, BOTTOM - TOP)
                 _titles(axes, panel)
                 if isinstance(panel, HeatMap):
-                    bar = _frame(figure, left + LEFT, top + LEGEND_TOP, RIGHT - LEFT, 10)
+                    bar = _frame(figure, left + LEFT, top + LEGEND_TOP, RIGHT - LEFT, BAR)
                     _draw_heat_map(axes, bar, panel)
                 else:
                     _draw_panel(axes, panel)
     return figure
+
+
+def _height(panel: Panel | HeatMap) -> float:
+    below = LEGEND_STEP if isinstance(panel, HeatMap) else LEGEND_STEP * len(panel.series) + _slope(panel)
+    return HEIGHT + below
+
+
+def _slope(panel: Panel) -> float:
+    """How far names below the axis reach down because they are written at an angle; 0 where they fit in a line."""
+    letters = [len(name) for name in panel.x_names]
+    fits = 6.5 * (sum(letters) + 2 * len(letters)) <= RIGHT - LEFT
+    return 0.0 if fits else 6.5 * max(letters) * math.sin(math.radians(ANGLE))
 
 
 @contextmanager
@@ -115,7 +128,7 @@ def _titles(axes: "Axes", panel: Panel | HeatMap) -> None:
     """What is shown, and how it was measured, above the frame; what x is below."""
     looks: tuple[tuple[int, str, dict[str, Any]], ...] = (
         (32, panel.title, {"weight": "bold", "size": TITLE_SIZE, "color": INK}),
-        (14, _measure(panel), {"color": QUIET}),
+        (14, panel.y_label if isinstance(panel, Panel) else panel.label, {"color": QUIET}),
     )
     for pixels, label, look in looks:
         axes.annotate(
@@ -124,24 +137,21 @@ def _titles(axes: "Axes", panel: Panel | HeatMap) -> None:
     axes.set_xlabel(panel.x_label, color=QUIET, labelpad=3, parse_math=_has_math(panel.x_label))
 
 
-def _measure(panel: Panel | HeatMap) -> str:
-    if not isinstance(panel, HeatMap):
-        return panel.y_label
-    return type(panel.label)(f"{panel.label}; upward: {panel.y_label}")
-
-
 def _has_math(label: str) -> bool:
     return isinstance(label, Math)
 
 
 def _draw_panel(axes: "Axes", panel: Panel) -> None:
+    from matplotlib.lines import Line2D
+
     x_limits, y_limits = panel.x_limits(), panel.y_limits()
     axes.set(xlim=x_limits, ylim=y_limits, xscale=_SCALES[panel.log_x], yscale=_SCALES[panel.log_y])
     whole = all(isinstance(x, int) for series in panel.series for x in series.x)
     _set_ticks(axes.xaxis, x_limits, panel.log_x, whole)
     _set_ticks(axes.yaxis, y_limits, panel.log_y)
     if panel.x_names:
-        axes.set_xticks(range(1, len(panel.x_names) + 1), panel.x_names, parse_math=False)
+        look: dict[str, Any] = {"rotation": ANGLE, "ha": "right", "rotation_mode": "anchor"} if _slope(panel) else {}
+        axes.set_xticks(range(1, len(panel.x_names) + 1), panel.x_names, parse_math=False, **look)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "left", "right"]].set_visible(False)
@@ -149,15 +159,17 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
         axes.axhline(level, color=INK, linewidth=0.75, dashes=(3, 3))
         axes.annotate(
             name, (1, level), (0, 2.5), ("axes fraction", "data"), "offset points", ha="right", color=QUIET,
-            parse_math=_has_math(name), annotation_clip=True,
+            parse_math=_has_math(name), annotation_clip=True, zorder=3,
+            bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5},
         )  # fmt: skip
-    styled = _with_styles(panel.series)
-    keys = [_draw_series(axes, series, style, y_limits) for series, style in styled]
+    for series, style in _with_styles(panel.series):
+        _draw_series(axes, series, style, x_limits, y_limits)
+    keys = [Line2D([], [], **_look(series, style)) for series, style in _with_styles(panel.series)]
     legend = axes.legend(
         keys,
         [""] * len(keys),
         loc="upper left",
-        bbox_to_anchor=(0, -(LEGEND_TOP - 6 - BOTTOM) / (BOTTOM - TOP)),
+        bbox_to_anchor=(0, -(LEGEND_TOP - 6 + _slope(panel) - BOTTOM) / (BOTTOM - TOP)),
         borderpad=0,
         borderaxespad=0,
         frameon=False,
@@ -175,49 +187,61 @@ def _with_styles(series: Sequence[Series]) -> list[tuple[Series, Style]]:
     return [(one, THEORY if one.theory else next(styles)) for one in series]
 
 
-def _draw_series(axes: "Axes", series: Series, style: Style, limits: tuple[float, float]) -> Any:
-    """Draw one series and return what stands for it in the legend."""
+def _draw_series(
+    axes: "Axes", series: Series, style: Style, x_limits: tuple[float, float], y_limits: tuple[float, float]
+) -> None:
     import numpy
 
-    color, dashes = style
+    x, y = numpy.asarray(series.x, float), numpy.asarray(series.y, float)
+    look = _look(series, style)
     if series.low:
         # What leaves the frame ends on its border, an infinite end too.
-        low, high = (numpy.clip(numpy.asarray(ends, float), *limits) for ends in (series.low, series.high))
-        if len(series.x) > MAX_BARS:
-            axes.fill_between(series.x, low, high, color=color, alpha=0.18, linewidth=0)
+        low, high = (numpy.clip(numpy.asarray(ends, float), *y_limits) for ends in (series.low, series.high))
+        if len(x) > MAX_BARS:
+            axes.fill_between(x, low, high, color=style[0], alpha=0.18, linewidth=0)
         else:
-            axes.vlines(series.x, low, high, color=color, alpha=0.5, linewidth=0.9)
-    (line,) = axes.plot(
-        series.x,
-        series.y,
-        color=color,
-        linewidth=1.4 if series.line else 0,
-        linestyle=(0, tuple(length * _POINT for length in dashes)) if dashes else "-",
-        marker="o" if series.marks else "",
-        markersize=3.6,
-        markeredgewidth=0,
-        alpha=None if series.line else 0.7,
-    )
-    return line
+            axes.vlines(x, low, high, color=style[0], alpha=0.5, linewidth=0.9)
+    if series.line:
+        axes.plot(x, y, **look | {"marker": ""})
+    if series.marks:
+        # A dot on the border is drawn whole.
+        inside = (x >= x_limits[0]) & (x <= x_limits[1]) & (y >= y_limits[0]) & (y <= y_limits[1])
+        axes.plot(x[inside], y[inside], **look | {"linestyle": ""}, clip_on=False)
+
+
+def _look(series: Series, style: Style) -> dict[str, Any]:
+    """How matplotlib draws a series, in the frame and in the legend."""
+    color, dashes = style
+    pattern = (0, tuple(length * _POINT for length in dashes)) if dashes else "-"
+    return {
+        "color": color,
+        "linewidth": 1.4,
+        "linestyle": pattern if series.line else "",
+        "marker": "o" if series.marks else "",
+        "markersize": 3.6,
+        "markeredgewidth": 0,
+        "alpha": None if series.line else 0.7,
+    }
 
 
 def _set_ticks(axis: "Axis", limits: tuple[float, float], logarithmic: bool = False, whole: bool = False) -> None:
-    """Round ticks: multiples of 1, 2 or 5 times a power of ten, or powers of ten where the axis has three or more."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+    """Round ticks: multiples of 1, 2 or 5 times a power of ten, or powers of ten alone where the axis has many."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    if logarithmic:
-        decades = math.log10(limits[1] / limits[0])
-        digits = (1.0,) if decades > 2.5 else (1.0, 2.0, 5.0) if decades > 0.9 else tuple(range(1, 10))
-        axis.set_major_locator(LogLocator(subs=digits, numticks=_MAX_LABELS))
-        axis.set_minor_locator(NullLocator())
+    decades = math.log10(limits[1] / limits[0]) if logarithmic else 0
+    if decades > 0.9:
+        found = LogLocator(subs=(1.0,) if decades > 2.5 else (1.0, 2.0, 5.0), numticks=_MAX_LABELS).tick_values(*limits)
     else:
-        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=whole))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, logarithmic)))
+        found = MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=whole).tick_values(*limits)
+    slack = 1e-9 * (limits[1] - limits[0])
+    ticks = [tick for tick in found if limits[0] - slack <= tick <= limits[1] + slack]
+    axis.set_ticks(ticks, [tick_label(tick, logarithmic) for tick in ticks])
+    axis.set_minor_locator(NullLocator())
 
 
 def tick_label(value: float, logarithmic: bool = False) -> str:
-    """Return `0.5`, `200`, or on a logarithmic axis a power of ten beyond a thousand and below a hundredth."""
-    if logarithmic and not 0.01 <= value <= 1000:
+    """Return `0.5`, `200`, or on a logarithmic axis a power of ten from ten thousand on and below a thousandth."""
+    if logarithmic and not 0.001 <= value < 10_000:
         exponent = math.floor(math.log10(value) + 1e-9)
         factor = round(value / 10**exponent)
         return ("" if factor == 1 else rf"${factor}\cdot$") + f"$10^{{{exponent}}}$"
@@ -236,6 +260,7 @@ def _draw_heat_map(axes: "Axes", bar: "Axes", heat: HeatMap) -> None:
     for axis, labels in ((axes.xaxis, heat.columns), (axes.yaxis, heat.rows)):
         places = range(0, len(labels), math.ceil(len(labels) / _MAX_LABELS))
         axis.set_ticks(places, [tick_label(labels[place]) for place in places])
+    axes.set_ylabel(heat.y_label, color=QUIET, parse_math=_has_math(heat.y_label))
     bar.imshow(numpy.linspace(0, 1, 128)[None], extent=(heat.low, heat.high, 0, 1), **look)
     bar.yaxis.set_visible(False)
     _set_ticks(bar.xaxis, (heat.low, heat.high))

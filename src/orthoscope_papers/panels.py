@@ -19,7 +19,7 @@ on a logarithmic axis, values that are not positive leave a gap.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 from orthoscope_papers.evidence import interval
 
@@ -55,7 +55,7 @@ class Panel:
     """One frame with a legend below it: `y_label`, above the frame, says what is shown and of how many runs.
 
     `references` are horizontal lines: a name, and where on y. Without `x_range` and `y_range` an axis holds all values.
-    With `x_names` the values of x are 1, 2, ... and are labeled by these names.
+    With `x_names` the values of x are 1, 2, ... and are labeled by these names; see `side_by_side`.
     """
 
     title: str
@@ -69,10 +69,6 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     x_names: Sequence[str] = ()
-
-    @property
-    def legend_lines(self) -> int:
-        return len(self.series)
 
     def x_limits(self) -> tuple[float, float]:
         """Return the ends of the x axis; lines reach its ends, dots and intervals keep a distance."""
@@ -109,8 +105,6 @@ class HeatMap:
     low: float
     high: float
 
-    legend_lines = 2  # what the color bar takes below the frame
-
 
 def averaged(name: str, points: Points, of: Interval = interval) -> Series:
     """Return the mean of the values at each x, with the interval that `of` takes of them.
@@ -123,6 +117,15 @@ def averaged(name: str, points: Points, of: Interval = interval) -> Series:
     values = dict(sorted(points.items())) if isinstance(points, Mapping) else grouped(points)
     middle, low, high = zip(*(of(each) for each in values.values()), strict=True)
     return Series(name, list(values), middle, low, high, marks=len(values) <= MAX_BARS)
+
+
+def side_by_side(series: Sequence[Series]) -> list[Series]:
+    """Return the series as points, moved apart a little where they share their x: for an axis of names."""
+    shifts = [0.15 * (index - (len(series) - 1) / 2) for index in range(len(series))]
+    return [
+        replace(one, x=[x + shift for x in one.x], marks=True, line=False)
+        for one, shift in zip(series, shifts, strict=True)
+    ]
 
 
 def grouped(points: Iterable[tuple[float, float]]) -> dict[float, list[float]]:

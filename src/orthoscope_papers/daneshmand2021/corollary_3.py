@@ -21,7 +21,7 @@ from orthoscope.theory.chain.bounds import stationary_wasserstein, wasserstein_b
 from orthoscope.theory.chain.spectrum import energy_shares
 from orthoscope_papers.daneshmand2021.spread_inputs import ENORMOUS, infinitely_wide, spread_input, spread_values
 from orthoscope_papers.evidence import Evidence, interval
-from orthoscope_papers.panels import Panel, Series
+from orthoscope_papers.panels import Math, Panel, Series
 
 CLAIM = (
     "Under A1 on the squared smallest singular value the law of a deep linear layer is in a Wasserstein ball around a "
@@ -194,7 +194,7 @@ def plot(rows: list[Row]) -> list[Panel]:
             [
                 Series("distance", across, [each.distance for each in deepest], marks=True),
                 Series("bound, corrected", across, [each.corrected for each in deepest], marks=True),
-                Series("the radius as the words after it have it, width^(-1/2)", across, said),
+                Series(Math("the radius as the words after it have it, width$^{-1/2}$"), across, said),
                 Series("theory", across, [stationary_wasserstein(batch, width) for width in across], theory=True),
             ],
             log_x=True,
@@ -206,8 +206,8 @@ def plot(rows: list[Row]) -> list[Panel]:
             "layer",
             [
                 Series("distance", layers, [each.distance for each in infinite]),
-                Series("bound as printed, α = σ_n", layers, [each.printed for each in infinite]),
-                Series("corrected, α = σ_n²", layers, [each.corrected for each in infinite]),
+                Series(Math(r"bound as printed, $\alpha = \sigma_n$"), layers, [each.printed for each in infinite]),
+                Series(Math(r"corrected, $\alpha = \sigma_n^2$"), layers, [each.corrected for each in infinite]),
             ],
             y_range=(min(each.distance for each in infinite) / 10, 100),
             log_y=True,

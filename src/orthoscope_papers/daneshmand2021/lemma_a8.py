@@ -18,7 +18,7 @@ from orthoscope.metrics.representations import orthogonality_gap
 from orthoscope.theory.chain.batch_norm import stationary_gap
 from orthoscope.theory.chain.spectrum import collapse_rate, collapsed_gap
 from orthoscope_papers.evidence import Evidence, interval
-from orthoscope_papers.panels import Panel, Series, averaged, grouped
+from orthoscope_papers.panels import Math, Panel, Series, averaged, grouped
 
 CLAIM = (
     "Without batch norm the gap converges to its largest value √((n-1)/n) at the rate exp(-δℓ) of the first two "
@@ -155,7 +155,7 @@ def plot(rows: list[Row]) -> list[Panel]:
     return [
         Panel(
             f"Without batch norm, {batch} samples",
-            f"log |V - V_max|, {measure}",
+            Math(rf"$\log\,|V - V_{{\max}}|$, {measure}"),
             "layer / width",
             [*curves, *theory],
             y_range=(-1.3 * deepest, 0),
@@ -165,7 +165,7 @@ def plot(rows: list[Row]) -> list[Panel]:
             f"V, {measure}",
             "layer / width",
             gaps,
-            [("V_max, the limit without", collapsed_gap(batch))],
+            [(Math(r"$V_{\max}$, the limit without"), collapsed_gap(batch))],
             y_range=(0, 1),
         ),
     ]

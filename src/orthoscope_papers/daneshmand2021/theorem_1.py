@@ -21,7 +21,7 @@ from orthoscope.theory.chain.bounds import expected_gap_bound, sharp_expected_ga
 from orthoscope.theory.chain.spectrum import collapsed_gap, spectral_orthogonality_gap
 from orthoscope_papers.daneshmand2021.spread_inputs import ENORMOUS, infinitely_wide, spread_input, spread_values
 from orthoscope_papers.evidence import Evidence, interval
-from orthoscope_papers.panels import Panel, Series, averaged, grouped
+from orthoscope_papers.panels import Math, Panel, Series, averaged, grouped
 
 CLAIM = (
     "If the squared smallest singular value is at least α in all layers before, the mean gap of layer ℓ is at most "
@@ -178,8 +178,8 @@ def plot(rows: list[Row]) -> list[Panel]:
                 "layer",
                 [
                     measured,
-                    Series("bound as printed, α = σ_n", layers, [each.printed for each in table]),
-                    Series("corrected, α = σ_n²", layers, [each.corrected for each in table]),
+                    Series(Math(r"bound as printed, $\alpha = \sigma_n$"), layers, [each.printed for each in table]),
+                    Series(Math(r"corrected, $\alpha = \sigma_n^2$"), layers, [each.corrected for each in table]),
                     Series("with the constants of the proof", layers, [each.sharp for each in table]),
                 ],
                 y_range=(max(min(shown) / 2, 1e-9), 3),

@@ -24,7 +24,7 @@ from orthoscope.prescriptions.gains import LINEAR, simulated_rates
 from orthoscope_papers.evidence import Evidence, Verdict, interval, student_interval, wilson
 from orthoscope_papers.joudaki2024.first_gradients import GradientConfig
 from orthoscope_papers.joudaki2024.shaped_network import image_batch
-from orthoscope_papers.panels import Panel, Series, around, averaged
+from orthoscope_papers.panels import Math, Panel, Series, around, averaged
 
 CLAIM = (
     "The gain exponent found automatically, for tanh and for sin, bounds gradients: log ‖∇W₁‖ at depth 1000 is within "
@@ -214,14 +214,19 @@ def plot(rows: list[Row]) -> list[Panel]:
         law, curve = fitted(rows, name), rates(rows, name)
         curve.pop(LINEAR)
         gains, seeds = list(curve), len({row.seed for row in rows})
-        fit = Series(f"R₀ + {law.scale:.3g} α^{law.power:.2f}", gains, [law.rate(gain) for gain in gains])
+        fit = Series(
+            Math(rf"$R_0 + {law.scale:.3g}\,\alpha^{{{law.power:.2f}}}$"), gains, [law.rate(gain) for gain in gains]
+        )
         series = [averaged("measured", curve), fit]
         measure = f"explosion rate, mean ± 2 s.e. of {seeds} seeds"
         panels.append(Panel(name, measure, "gain α", series))
     for name in names_of(rows):
         curves = {share: gradients(rows, name, share) for share in SHARES}
         series = [
-            averaged(f"gain ℓ^-{share * fitted(rows, name).exponent(MARGIN):.2f}" if share else "gain 1", curve)
+            averaged(
+                Math(rf"gain $\ell^{{-{share * fitted(rows, name).exponent(MARGIN):.2f}}}$") if share else "gain 1",
+                curve,
+            )
             for share, curve in curves.items()
         ]
         # Without gains the gradient leaves the picture: what stays is to be seen.

@@ -22,7 +22,7 @@ from torch import Tensor
 from orthoscope.chains import Chain, simulate
 from orthoscope.theory.chain.batch_norm import stationary_gap_squared
 from orthoscope_papers.evidence import Evidence, Verdict
-from orthoscope_papers.panels import HeatMap, Panel, Series
+from orthoscope_papers.panels import HeatMap, Math, Panel, Series
 
 CLAIM = (
     "The samples of a batch-norm network stay linearly independent through 1000 layers if the width is Ω(batch²): the "
@@ -201,7 +201,9 @@ def plot(rows: list[Row]) -> list[Panel | HeatMap]:
             "samples n",
             [
                 Series("measured", list(needed), list(needed.values()), marks=True),
-                Series("curve of the thesis, (n - 28)^1.8", fine, [max(0.0, n - BEGIN) ** POWER for n in fine]),
+                Series(
+                    Math("curve of the thesis, $(n - 28)^{1.8}$"), fine, [max(0.0, n - BEGIN) ** POWER for n in fine]
+                ),
                 Series(
                     "edge of the spectrum at 0, theory",
                     batches,

@@ -23,7 +23,7 @@ from orthoscope.chains import Chain, simulate
 from orthoscope.metrics import isometry_gap
 from orthoscope.theory import haar_contraction, isometry_gap_bound
 from orthoscope_papers.evidence import Evidence, Verdict, interval
-from orthoscope_papers.panels import Panel, Series, averaged
+from orthoscope_papers.panels import Math, Panel, Series, averaged
 
 CLAIM = (
     "With Haar weights and batch norm, n = d, the isometry gap decays exponentially in depth, at a rate that falls "
@@ -181,7 +181,7 @@ def plot(rows: list[Row]) -> list[Panel]:
         proven = [proven_line(width, start, layer) for layer in layers]
         series = [
             averaged("measured", curve),
-            Series("exact rate, ψ₀ (d/(d+2))^ℓ", layers, exact),
+            Series(Math(r"exact rate, $\psi_0\,(d/(d+2))^\ell$"), layers, exact),
             Series("thesis: Theorem 6.1 with C fitted, 0.015", layers, fitted),
             Series("Theorem 6.1 with the C of its proof, 32", layers, proven),
         ]

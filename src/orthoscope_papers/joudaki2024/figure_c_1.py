@@ -18,7 +18,7 @@ from orthoscope.chains import Chain, simulate_gradients
 from orthoscope.metrics import explosion_rate
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.first_gradients import GradientConfig, behind, image_starts, read
-from orthoscope_papers.panels import Panel, Series, averaged
+from orthoscope_papers.panels import Math, Panel, Series, averaged
 
 CLAIM = (
     "With orthogonal weights and batch norm gradients explode at a rate that falls with the gain of tanh and sin, "
@@ -147,7 +147,9 @@ def plot(rows: list[Row]) -> list[Panel]:
         curve = rates(rows, name)
         gains = list(curve)
         scale, power = power_law(gains, [statistics.fmean(values) for values in curve.values()])
-        fit = Series(f"fitted: {scale:.3g} α^{power:.2f}", gains, [scale * gain**power for gain in gains])
+        fit = Series(
+            Math(rf"fitted: ${scale:.3g}\,\alpha^{{{power:.2f}}}$"), gains, [scale * gain**power for gain in gains]
+        )
         series = [averaged("measured", curve), fit]
         measure = f"explosion rate, mean ± 2 s.e. of {len({row.seed for row in rows})} seeds"
         panels.append(Panel(name, measure, "gain α", series, log_x=True, log_y=True))

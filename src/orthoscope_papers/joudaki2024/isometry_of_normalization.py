@@ -21,7 +21,7 @@ from orthoscope.metrics import isometry_gap
 from orthoscope.theory import isometry_gain, isometry_gain_bound
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.shaped_network import dataset
-from orthoscope_papers.panels import Panel, Series, averaged
+from orthoscope_papers.panels import Panel, Series, averaged, side_by_side
 
 CLAIM = (
     "Dividing vectors by their lengths never lowers isometry: it multiplies it by mean(a²)/GM(a)², exactly. That is "
@@ -191,7 +191,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
 
 
 def plot(rows: list[Row]) -> list[Panel]:
-    """Rises of log I against the batches, numbered along the axis, one panel a norm."""
+    """Rises of log I against the batches, one panel a norm."""
     names, panels = list(dict.fromkeys(row.batch for row in rows)), []
     places = list(range(1, len(names) + 1))
     for norm, (kind, centered) in NORMS.items():
@@ -213,5 +213,9 @@ def plot(rows: list[Row]) -> list[Panel]:
         measure = f"mean ± 2 s.e. of {len(own[1])} batches"
         ends = [value for group in own.values() for row in group for value in (rise(row), row.log_gain)]
         low, high = min(0.0, *ends), max(0.1, *ends)
-        panels.append(Panel(title, measure, "batch", series, [("no change", 0.0)], y_range=(low, high), x_names=names))
+        panels.append(
+            Panel(
+                title, measure, "batch", side_by_side(series), [("no change", 0.0)], y_range=(low, high), x_names=names
+            )
+        )
     return panels

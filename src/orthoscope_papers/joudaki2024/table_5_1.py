@@ -16,7 +16,7 @@ import torch
 
 from orthoscope.theory import hermite_polynomials, hermite_table
 from orthoscope_papers.evidence import Evidence, Verdict, interval
-from orthoscope_papers.panels import Panel, Series, averaged
+from orthoscope_papers.panels import Math, Panel, Series, averaged
 
 CLAIM = "Table 5.1 is right, and normalized Hermite polynomials of Gaussians of covariance ρ have covariances ρ^k δ_kl."
 KIND = "simulation"
@@ -134,8 +134,8 @@ def plot(rows: list[Row]) -> list[Panel]:
     for overlap in overlaps:
         points = {k: [row.ours for row in groups(rows)[k, k, overlap]] for k in orders}
         series += [
-            averaged(f"E he_k(X) he_k(Y), ρ = {overlap:g}", points),
-            Series(f"ρ^k, ρ = {overlap:g}", orders, [overlap**k for k in orders]),
+            averaged(Math(rf"$E\,he_k(X)\,he_k(Y)$, ρ = {overlap:g}"), points),
+            Series(Math(rf"$\rho^k$, ρ = {overlap:g}"), orders, [overlap**k for k in orders]),
         ]
     seeds = len({row.seed for row in rows if row.quantity == "covariance"})
     measure = f"mean ± 2 s.e. of {seeds} samples"

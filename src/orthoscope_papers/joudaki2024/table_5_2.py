@@ -24,7 +24,7 @@ import torch
 from orthoscope.activations import nonlinearity
 from orthoscope.theory import hermite_coefficients, kernel_map
 from orthoscope_papers.evidence import Evidence, Verdict, interval
-from orthoscope_papers.panels import Panel, Series
+from orthoscope_papers.panels import Panel, Series, side_by_side
 
 CLAIM = (
     "Centered, stable and non-linear mean the same in terms of the activation, its Hermite coefficients and its kernel "
@@ -167,7 +167,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
 
 
 def plot(rows: list[Row]) -> list[Panel]:
-    """κ′(1) by the exact route and by the cut series, activation by activation, numbered along the axis."""
+    """κ′(1) by the exact route and by the cut series, activation by activation."""
     labels = names(rows)
     places = list(range(1, len(labels) + 1))
     panels = []
@@ -186,5 +186,7 @@ def plot(rows: list[Row]) -> list[Panel]:
             )
         ]
         measure = "of φ/C; three routes to one number"
-        panels.append(Panel(kind, measure, "activation", series, [("1", 1.0)], y_range=(0, 1.5), x_names=labels))
+        panels.append(
+            Panel(kind, measure, "activation", side_by_side(series), [("1", 1.0)], y_range=(0, 1.5), x_names=labels)
+        )
     return panels

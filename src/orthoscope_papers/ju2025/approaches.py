@@ -15,7 +15,7 @@ from itertools import product
 from orthoscope_papers.evidence import Evidence, Verdict, interval, trend
 from orthoscope_papers.ju2025.arms import APPROACHES, ARMS, MANIFOLD, MUON, PARAMETRIZATION, PENALTY, Trial
 from orthoscope_papers.ju2025.measured_training import CHOICE, COMPARISON, QUANTILES, Budget, Row, training
-from orthoscope_papers.panels import Panel, averaged
+from orthoscope_papers.panels import Math, Panel, averaged
 
 CLAIM = (
     "Optimizers on the manifold and parametrizations keep weights orthogonal to rounding at every step, penalties keep "
@@ -175,7 +175,9 @@ def plot(rows: list[Row]) -> list[Panel]:
         of_seeds = f"mean ± 2 s.e. of {seeds} seeds"
         panels += [
             _arms(here, f"{depth} layers: held-out loss", f"cross-entropy after {last} steps, {of_seeds}", _loss),
-            _arms(here, f"{depth} layers: deviation of weights", f"‖I − WᵀW‖_F, {of_seeds}", _deviation),
+            _arms(
+                here, f"{depth} layers: deviation of weights", Math(rf"$\|I - W^\top W\|_F$, {of_seeds}"), _deviation
+            ),
             _arms(here, f"{depth} layers: time of a step", f"milliseconds, {machines}", _milliseconds),
             _arms(here, f"{depth} layers: norm of the last update", f"RMS → RMS, mean of layers, {of_seeds}", _update),
             _spectra(here, f"{depth} layers: trained weights"),
@@ -201,15 +203,14 @@ def _update(row: Row) -> float:
 
 
 def _arms(rows: Sequence[Row], title: str, measure: str, number: Callable[[Row], float]) -> Panel:
-    """All arms side by side, one style an approach; the legend numbers them."""
+    """All arms side by side, one style an approach."""
     names = list(ARMS)
     series = []
     for approach in APPROACHES:
         own = [name for name in names if ARMS[name].approach == approach and any(row.arm == name for row in rows)]
-        label = f"{approach}: " + ", ".join(f"{names.index(name) + 1} {name}" for name in own)
         points = {names.index(name) + 1: [number(row) for row in rows if row.arm == name] for name in own}
-        series.append(replace(averaged(label, points), line=False))
-    return Panel(title, measure, "arm", series, log_y=True)
+        series.append(replace(averaged(approach, points), line=False))
+    return Panel(title, measure, "", series, log_y=True, x_names=names)
 
 
 def _spectra(rows: Sequence[Row], title: str) -> Panel:

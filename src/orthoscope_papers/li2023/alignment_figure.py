@@ -5,14 +5,14 @@ from statistics import fmean
 
 from orthoscope_papers.li2023.alignment_checks import datasets, values
 from orthoscope_papers.li2023.trained_networks import ENTRY, FIRST_AXIS, LEADING, PAIR, SECOND_AXIS, Row
-from orthoscope_papers.panels import HeatMap, Panel, Series, averaged
+from orthoscope_papers.panels import HeatMap, Math, Panel, Series, averaged, side_by_side
 
 _ARMS = (("trained", True, True), ("initial", True, False), ("trained, no skips", False, True))
 _SCORES = (
     ("step_cosine", "RA1: cosine of adjacent steps"),
     ("leading_misalignment", "RA2: misalignment of first singular vectors"),
-    ("rank_ratio", "RA3: σ11/σ1"),
-    ("exponent", "RA4: exponent of depth in σ1"),
+    ("rank_ratio", Math(r"RA3: $\sigma_{11}/\sigma_1$")),
+    ("exponent", Math(r"RA4: exponent of depth in $\sigma_1$")),
 )
 
 
@@ -76,12 +76,12 @@ def _scores(rows: Sequence[Row], quantity: str, words: str) -> Panel:
     """Every seed of every arm, datasets side by side."""
     names = datasets(rows)
     series = []
-    for arm, (name, skip, trained) in enumerate(_ARMS):
+    for name, skip, trained in _ARMS:
         x, y = [], []
         for place, data in enumerate(names, start=1):
             found = values(rows, data, quantity, skip=skip, trained=trained)
-            x += [place + 0.2 * (arm - 1)] * len(found)
+            x += [place] * len(found)
             y += found
         series.append(Series(f"{name}, mean {fmean(y):.2f}", x, y, marks=True, line=False))
     seeds = len({row.seed for row in rows})
-    return Panel(words, f"every one of {seeds} seeds", "data", series, x_names=names)
+    return Panel(words, f"every one of {seeds} seeds", "", side_by_side(series), x_names=names)
