@@ -25,6 +25,7 @@ COLUMNS = 2  # panels side by side: as many as a page of text shows at the size 
 WIDTH, HEIGHT = 460, 286
 LEFT, RIGHT, TOP, BOTTOM = 62, 444, 52, 228
 LEGEND_TOP, LEGEND_STEP, BAR = 276, 16, 10
+LETTER = 6  # the width of one, about
 INK, QUIET, GRID, UNDEFINED = "#1c1f24", "#5b636f", "#e4e6ea", "#d0d3d8"
 TITLE_SIZE, TEXT_SIZE = 9.0, 8.25  # points
 _INCH, _POINT = 96, 0.75  # pixels an inch, points a pixel
@@ -37,8 +38,8 @@ STYLES: tuple[Style, ...] = (
     *product(("#0072b2", "#d55e00", "#009e73"), ((1, 4), (12, 3))),
 )
 THEORY: Style = (INK, (1, 3))
+ANGLE = 50  # degrees, of names below an axis that are too long for a line
 _MAX_LABELS = 8
-ANGLE = 30  # degrees, of names below an axis that are too long for a line
 _SCALES = {False: "linear", True: "log"}
 _SETTINGS: Any = {
     "svg.fonttype": "none",  # text stays text: smaller, and found by a search
@@ -47,8 +48,6 @@ _SETTINGS: Any = {
     "font.size": TEXT_SIZE,
     "lines.scale_dashes": False,
 }
-
-
 NOT_DRAWN = "figures are not drawn, everything else is: pip install 'orthoscope[papers]' draws them"
 
 
@@ -93,15 +92,17 @@ def draw(panels: Sequence[Panel | HeatMap]) -> "Figure":
 
 
 def _height(panel: Panel | HeatMap) -> float:
-    below = LEGEND_STEP if isinstance(panel, HeatMap) else LEGEND_STEP * len(panel.series) + _slope(panel)
-    return HEIGHT + below
+    """Pixels of a panel with its names, legend or color bar."""
+    if isinstance(panel, HeatMap):
+        return HEIGHT + LEGEND_STEP
+    return HEIGHT + LEGEND_STEP * len({one.name for one in panel.series}) + _slope(panel)
 
 
 def _slope(panel: Panel) -> float:
     """How far names below the axis reach down because they are written at an angle; 0 where they fit in a line."""
     letters = [len(name) for name in panel.x_names]
-    fits = 6.5 * (sum(letters) + 2 * len(letters)) <= RIGHT - LEFT
-    return 0.0 if fits else 6.5 * max(letters) * math.sin(math.radians(ANGLE))
+    fits = LETTER * (sum(letters) + 2 * len(letters)) <= RIGHT - LEFT
+    return 0.0 if fits else LETTER * (max(letters) - 2) * math.sin(math.radians(ANGLE))
 
 
 @contextmanager
@@ -160,14 +161,15 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
         axes.annotate(
             name, (1, level), (0, 2.5), ("axes fraction", "data"), "offset points", ha="right", color=QUIET,
             parse_math=_has_math(name), annotation_clip=True, zorder=3,
-            bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5},
+            bbox={"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0},
         )  # fmt: skip
+    listed: dict[str, Line2D] = {}  # a name once, whatever has it: predictions look alike
     for series, style in _with_styles(panel.series):
         _draw_series(axes, series, style, x_limits, y_limits)
-    keys = [Line2D([], [], **_look(series, style)) for series, style in _with_styles(panel.series)]
+        listed.setdefault(series.name, Line2D([], [], **_look(series, style)))
     legend = axes.legend(
-        keys,
-        [""] * len(keys),
+        list(listed.values()),
+        [""] * len(listed),
         loc="upper left",
         bbox_to_anchor=(0, -(LEGEND_TOP - 6 + _slope(panel) - BOTTOM) / (BOTTOM - TOP)),
         borderpad=0,
@@ -177,8 +179,8 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
         labelspacing=0.28,
     )
     # Afterwards, because a legend leaves out names that start with an underscore.
-    for text, series in zip(legend.get_texts(), panel.series, strict=True):
-        text.set(text=series.name, parse_math=_has_math(series.name), color=INK)
+    for text, name in zip(legend.get_texts(), listed, strict=True):
+        text.set(text=name, parse_math=_has_math(name), color=INK)
 
 
 def _with_styles(series: Sequence[Series]) -> list[tuple[Series, Style]]:
@@ -235,17 +237,17 @@ def _set_ticks(axis: "Axis", limits: tuple[float, float], logarithmic: bool = Fa
         found = MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=whole).tick_values(*limits)
     slack = 1e-9 * (limits[1] - limits[0])
     ticks = [tick for tick in found if limits[0] - slack <= tick <= limits[1] + slack]
-    axis.set_ticks(ticks, [tick_label(tick, logarithmic) for tick in ticks])
+    axis.set_ticks(ticks, [tick_label(tick) for tick in ticks])
     axis.set_minor_locator(NullLocator())
 
 
-def tick_label(value: float, logarithmic: bool = False) -> str:
-    """Return `0.5`, `200`, or on a logarithmic axis a power of ten from ten thousand on and below a thousandth."""
-    if logarithmic and not 0.001 <= value < 10_000:
-        exponent = math.floor(math.log10(value) + 1e-9)
-        factor = round(value / 10**exponent)
-        return ("" if factor == 1 else rf"${factor}\cdot$") + f"$10^{{{exponent}}}$"
-    return f"{value + 0.0:.4g}".replace("-", "−")
+def tick_label(value: float) -> str:
+    """Return `0.5`, `200`, or beyond 0.001 to 10,000 a number times a power of ten."""
+    if value == 0 or 0.001 <= abs(value) < 10_000:
+        return f"{value + 0.0:.4g}".replace("-", "−")
+    exponent = math.floor(math.log10(abs(value)) + 1e-9)
+    factor = f"{value / 10**exponent:.4g}"
+    return ("" if factor == "1" else rf"${factor}\cdot$") + f"$10^{{{exponent}}}$"
 
 
 def _draw_heat_map(axes: "Axes", bar: "Axes", heat: HeatMap) -> None:
@@ -267,9 +269,9 @@ def _draw_heat_map(axes: "Axes", bar: "Axes", heat: HeatMap) -> None:
 
 
 def _rounded(document: str) -> str:
-    """Round coordinates to a hundredth of a point: no eye sees more, and processors differ in the last digits."""
+    """Round coordinates to a thousandth of a point: no eye sees more, and processors differ in the last digits."""
 
     def shorter(tag: re.Match[str]) -> str:
-        return re.sub(r"-?\d+\.\d{3,}", lambda number: f"{round(float(number[0]), 2) + 0.0:g}", tag[0])
+        return re.sub(r"-?\d+\.\d{4,}", lambda number: f"{round(float(number[0]), 3) + 0.0:g}", tag[0])
 
     return re.sub(r"<(?!svg\b)[^>]+>", shorter, document)

@@ -132,7 +132,7 @@ def plot(rows: list[Row]) -> list[Panel]:
     ]
     theory = [
         Series(
-            f"-δℓ, width {width}",
+            Math(r"$-\delta\ell$ of each width"),
             [0, max(row.layer for row in own[width]) / width],
             [0, -collapse_rate(width) * max(row.layer for row in own[width])],
             theory=True,

@@ -175,9 +175,7 @@ def plot(rows: list[Row]) -> list[Panel]:
         of_seeds = f"mean ± 2 s.e. of {seeds} seeds"
         panels += [
             _arms(here, f"{depth} layers: held-out loss", f"cross-entropy after {last} steps, {of_seeds}", _loss),
-            _arms(
-                here, f"{depth} layers: deviation of weights", Math(rf"$\|I - W^\top W\|_F$, {of_seeds}"), _deviation
-            ),
+            _arms(here, f"{depth} layers: deviation of weights", Math(rf"$\|I - W^T W\|_F$, {of_seeds}"), _deviation),
             _arms(here, f"{depth} layers: time of a step", f"milliseconds, {machines}", _milliseconds),
             _arms(here, f"{depth} layers: norm of the last update", f"RMS → RMS, mean of layers, {of_seeds}", _update),
             _spectra(here, f"{depth} layers: trained weights"),

@@ -172,7 +172,7 @@ def plot(rows: list[Row]) -> list[Panel]:
         own = [row for row in rows if (row.depth, row.width, row.decay) == case]
         name = f"L = {case[0]}, D = {case[1]}, λ = {case[2]:g}"
         series.append(_means(name, own))
-    exact = [Series(f"exact, L = {case[0]}", [1, case[0]], [_best(rows, case)] * 2, theory=True) for case in cases]
+    exact = [Series("exact", [1, case[0]], [_best(rows, case)] * 2, theory=True) for case in cases]
     highest = 1.1 * max(row.first for row in rows)
     measure = f"largest singular value, mean of {len({row.seed for row in rows})} starts"
     return [Panel("Equal singular values", measure, "block", [*series, *exact], y_range=(0, highest))]
