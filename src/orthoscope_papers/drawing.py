@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from orthoscope_papers.panels import MAX_BARS, HeatMap, Math, Panel, Series
+from orthoscope_papers.panels import MAX_BARS, HeatMap, Math, Number, Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,7 @@ def svg(panels: Sequence[Panel | HeatMap]) -> str:
         buffer = io.StringIO()
         title = "; ".join(f"{panel.title}: {panel.y_label}" for panel in panels)
         draw(panels).savefig(buffer, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
-    return _rounded(buffer.getvalue())
+    return _portable(buffer.getvalue())
 
 
 def draw(panels: Sequence[Panel | HeatMap]) -> "Figure":
@@ -91,14 +91,14 @@ def draw(panels: Sequence[Panel | HeatMap]) -> "Figure":
     return figure
 
 
-def _height(panel: Panel | HeatMap) -> float:
+def _height(panel: Panel | HeatMap) -> Number:
     """Pixels of a panel with its names, legend or color bar."""
     if isinstance(panel, HeatMap):
         return HEIGHT + LEGEND_STEP
     return HEIGHT + LEGEND_STEP * len({one.name for one in panel.series}) + _slope(panel)
 
 
-def _slope(panel: Panel) -> float:
+def _slope(panel: Panel) -> Number:
     """How far names below the axis reach down because they are written at an angle; 0 where they fit in a line."""
     letters = [len(name) for name in panel.x_names]
     fits = LETTER * (sum(letters) + 2 * len(letters)) <= RIGHT - LEFT
@@ -116,7 +116,7 @@ def _settings() -> Iterator[None]:
         yield
 
 
-def _frame(figure: "Figure", left: float, top: float, width: float, height: float) -> "Axes":
+def _frame(figure: "Figure", left: Number, top: Number, width: Number, height: Number) -> "Axes":
     """Axes at a place of the page, given in pixels from its upper left corner."""
     across, down = figure.get_size_inches() * _INCH
     axes = figure.add_axes((left / across, 1 - (top + height) / down, width / across, height / down))
@@ -190,7 +190,7 @@ def _with_styles(series: Sequence[Series]) -> list[tuple[Series, Style]]:
 
 
 def _draw_series(
-    axes: "Axes", series: Series, style: Style, x_limits: tuple[float, float], y_limits: tuple[float, float]
+    axes: "Axes", series: Series, style: Style, x_limits: tuple[Number, Number], y_limits: tuple[Number, Number]
 ) -> None:
     import numpy
 
@@ -226,7 +226,7 @@ def _look(series: Series, style: Style) -> dict[str, Any]:
     }
 
 
-def _set_ticks(axis: "Axis", limits: tuple[float, float], logarithmic: bool = False, whole: bool = False) -> None:
+def _set_ticks(axis: "Axis", limits: tuple[Number, Number], logarithmic: bool = False, whole: bool = False) -> None:
     """Round ticks: multiples of 1, 2 or 5 times a power of ten, or powers of ten alone where the axis has many."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
@@ -241,7 +241,7 @@ def _set_ticks(axis: "Axis", limits: tuple[float, float], logarithmic: bool = Fa
     axis.set_minor_locator(NullLocator())
 
 
-def tick_label(value: float) -> str:
+def tick_label(value: Number) -> str:
     """Return `0.5`, `200`, or beyond 0.001 to 10,000 a number times a power of ten."""
     if value == 0 or 0.001 <= abs(value) < 10_000:
         return f"{value + 0.0:.4g}".replace("-", "−")
@@ -268,10 +268,14 @@ def _draw_heat_map(axes: "Axes", bar: "Axes", heat: HeatMap) -> None:
     _set_ticks(bar.xaxis, (heat.low, heat.high))
 
 
-def _rounded(document: str) -> str:
-    """Round coordinates to a thousandth of a point: no eye sees more, and processors differ in the last digits."""
+def _portable(document: str) -> str:
+    """Round coordinates to a thousandth of a point, and name a second font for mathematics, as other text has one.
+
+    No eye sees more digits, and processors differ in the last ones.
+    """
 
     def shorter(tag: re.Match[str]) -> str:
         return re.sub(r"-?\d+\.\d{4,}", lambda number: f"{round(float(number[0]), 3) + 0.0:g}", tag[0])
 
-    return re.sub(r"<(?!svg\b)[^>]+>", shorter, document)
+    rounded = re.sub(r"<(?!svg\b)[^>]+>", shorter, document)
+    return rounded.replace("font-family: 'DejaVu Sans';", "font-family: 'DejaVu Sans', 'Arial', sans-serif;")

@@ -23,8 +23,9 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from orthoscope_papers.evidence import interval
 
+Number = int | float
 Interval = Callable[[Sequence[float]], tuple[float, float, float]]
-Points = Mapping[float, Sequence[float]] | Mapping[int, Sequence[float]] | Iterable[tuple[float, float]]
+Points = Mapping[Number, Sequence[Number]] | Mapping[int, Sequence[Number]] | Iterable[tuple[Number, Number]]
 MAX_BARS = 30  # a line of more points has a band instead of bars, and no dots
 _MARGIN = 0.05  # of an axis, beyond the values on both sides
 
@@ -40,10 +41,10 @@ class Series:
     """Values `y` along `x`, with an interval from `low` to `high` at every point where these are given."""
 
     name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    x: Sequence[Number]
+    y: Sequence[Number]
+    low: Sequence[Number] = ()
+    high: Sequence[Number] = ()
     _: KW_ONLY
     marks: bool = False  # a dot at every point
     line: bool = True
@@ -62,15 +63,15 @@ class Panel:
     y_label: str
     x_label: str
     series: Sequence[Series]
-    references: Sequence[tuple[str, float]] = ()
+    references: Sequence[tuple[str, Number]] = ()
     _: KW_ONLY
-    x_range: tuple[float, float] | None = None
-    y_range: tuple[float, float] | None = None
+    x_range: tuple[Number, Number] | None = None
+    y_range: tuple[Number, Number] | None = None
     log_x: bool = False
     log_y: bool = False
     x_names: Sequence[str] = ()
 
-    def x_limits(self) -> tuple[float, float]:
+    def x_limits(self) -> tuple[Number, Number]:
         """Return the ends of the x axis; lines reach its ends, dots and intervals keep a distance."""
         if self.x_names:
             return 0.5, len(self.x_names) + 0.5
@@ -78,7 +79,7 @@ class Panel:
         found = [x for series in self.series for x in series.x]
         return self.x_range or around(found, _MARGIN / 2 if pointed else 0.0, self.log_x)
 
-    def y_limits(self) -> tuple[float, float]:
+    def y_limits(self) -> tuple[Number, Number]:
         """Return the ends of the y axis."""
         found = [y for one in self.series for y in (*one.y, *one.high)] + [level for _, level in self.references]
         for one in self.series:
@@ -99,11 +100,11 @@ class HeatMap:
     label: str
     x_label: str
     y_label: str
-    columns: Sequence[float]
-    rows: Sequence[float]
-    values: Sequence[Sequence[float | None]]
-    low: float
-    high: float
+    columns: Sequence[Number]
+    rows: Sequence[Number]
+    values: Sequence[Sequence[Number | None]]
+    low: Number
+    high: Number
 
 
 def averaged(name: str, points: Points, of: Interval = interval) -> Series:
@@ -128,15 +129,15 @@ def side_by_side(series: Sequence[Series]) -> list[Series]:
     ]
 
 
-def grouped(points: Iterable[tuple[float, float]]) -> dict[float, list[float]]:
+def grouped(points: Iterable[tuple[Number, Number]]) -> dict[Number, list[Number]]:
     """Return the values at each x, in ascending order of x."""
-    values: dict[float, list[float]] = defaultdict(list)
+    values: dict[Number, list[Number]] = defaultdict(list)
     for place, value in points:
         values[place].append(value)
     return dict(sorted(values.items()))
 
 
-def around(values: Iterable[float], margin: float = _MARGIN, logarithmic: bool = False) -> tuple[float, float]:
+def around(values: Iterable[Number], margin: Number = _MARGIN, logarithmic: bool = False) -> tuple[Number, Number]:
     """Return the least and the greatest value that an axis can show, with a margin (a share of the axis) beyond."""
     shown = [value for value in values if math.isfinite(value) and (value > 0 or not logarithmic)]
     if not shown:

@@ -133,7 +133,7 @@ def exponents_of_the_grid(rows: list[Row]) -> tuple[float, float]:
     return _exponent(least), _exponent(most)
 
 
-def _exponent(widths: Mapping[int, float]) -> float:
+def _exponent(widths: Mapping[int, int | float]) -> float:
     x, y = [math.log(batch) for batch in widths], [math.log(width) for width in widths.values()]
     return statistics.linear_regression(x, y).slope
 
