@@ -53,7 +53,7 @@ def reproduce(
     output
         Folder of the results; finished runs are kept there too, so that the same command goes on after a crash.
     page
-        Write the page of saved results here, in Markdown, judge and draw their tables anew, and run nothing.
+        Judge the saved tables again, redraw their figures, write their page here in Markdown, and run nothing.
     """
     from orthoscope.cli.app import refuse_closed, refuse_unwritable
 

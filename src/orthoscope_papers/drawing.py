@@ -48,7 +48,7 @@ _SETTINGS: Any = {
     "font.size": TEXT_SIZE,
     "lines.scale_dashes": False,
 }
-NOT_DRAWN = "figures are not drawn, everything else is: pip install 'orthoscope[papers]' draws them"
+NOT_DRAWN = "no figures are drawn, because matplotlib is not installed: pip install 'orthoscope[papers]' adds it"
 
 
 def can_draw() -> bool:
