@@ -125,12 +125,5 @@ def plot(rows: list[Row]) -> list[Panel]:
     guess = [("guessing", math.log(CLASSES))]
     return [
         Panel("At the start", f"gap, {of}", "layers", [gaps, logits], y_range=(0.5, 1.2)),
-        Panel(
-            f"Trained, width {rows[0].width}",
-            f"training loss, {of}",
-            "layers",
-            [losses],
-            guess,
-            y_range=up,
-        ),
+        Panel(f"Trained, width {rows[0].width}", f"training loss, {of}", "layers", [losses], guess, y_range=up),
     ]

@@ -221,11 +221,5 @@ def _panels(dataset: str, rows: list[Row]) -> list[Panel]:
     title = f"{dataset}, width {rows[0].width}"
     return [
         Panel(f"{title}, trained", f"training loss, {of}", "layers", losses, guess, y_range=up),
-        Panel(
-            f"{title}, at the start",
-            f"V of the last hidden layer, {of}",
-            "layers",
-            gaps,
-            y_range=(0, 1),
-        ),
+        Panel(f"{title}, at the start", f"V of the last hidden layer, {of}", "layers", gaps, y_range=(0, 1)),
     ]

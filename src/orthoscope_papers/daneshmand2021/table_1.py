@@ -203,8 +203,7 @@ def plot(rows: list[Row]) -> list[Panel]:
             "width",
             [
                 averaged(
-                    f"{depth} layers",
-                    [(r.width, r.distance) for r in rows if (r.network, r.depth) == (network, depth)],
+                    f"{depth} layers", [(r.width, r.distance) for r in rows if (r.network, r.depth) == (network, depth)]
                 )
                 for depth in depths
             ],

@@ -175,9 +175,7 @@ def plot(rows: list[Row]) -> list[Panel]:
         energies = {name: values(rows, name, "stable", "kernel")[0] for name in labels}
         series = [
             Series(
-                title,
-                places,
-                [statistics.fmean(values(rows, name, kind, route)) / energies[name] for name in labels],
+                title, places, [statistics.fmean(values(rows, name, kind, route)) / energies[name] for name in labels]
             )
             for route, title in (
                 ("kernel", "kernel map, exact"),

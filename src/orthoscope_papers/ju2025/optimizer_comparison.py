@@ -7,13 +7,10 @@ zero. The two Muons scale steps to the size of AdamW's, so that one rate serves 
 embeddings and head then have a larger rate than AdamW could give to all may be part of what they gain.
 """
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-
-from scipy.special import stdtrit
 
 from orthoscope_papers.evidence import Evidence, Verdict, student_interval
 from orthoscope_papers.ju2025.tuned_training import (
@@ -98,11 +95,8 @@ def differences(rows: Sequence[Row], task: str, one: str, other: str) -> list[fl
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Student's 95% interval of the mean; from minus to plus infinity if a value is infinite."""
-    if not all(map(math.isfinite, values)):
-        return -math.inf, math.inf
-    mean, error = statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values))
-    reach = float(stdtrit(len(values) - 1, 0.975)) * error
-    return mean - reach, mean + reach
+    _, low, high = student_interval(values)
+    return low, high
 
 
 def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -31,8 +31,8 @@ from orthoscope.optim import Muon, muon_parameter_groups
 from orthoscope.training import Step, minibatches, train
 from orthoscope_papers.evidence import Evidence
 from orthoscope_papers.evidence import interval as two_errors
-from orthoscope_papers.lu2024.low_rank_update import interval
-from orthoscope_papers.panels import Panel, Series
+from orthoscope_papers.lu2024.low_rank_update import interval, three_errors
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "No optimizer is conformal: a step turns the angle of two rows by 0.9 (SGD) to 1.15 (AdamW) of what a random step "
@@ -276,14 +276,9 @@ def plot(rows: list[Row]) -> list[Panel]:
 def _panel(
     rows: Sequence[Row], title: str, measure: str, number: Callable[[Row], float], references: list[tuple[str, float]]
 ) -> Panel:
-    steps = sorted({row.step for row in rows})
     series = []
     for name in OPTIMIZERS:
-        values = [by_seed(rows, name, number, step) for step in steps]
-        ends = [interval(own) for own in values]
+        values = {step: by_seed(rows, name, number, step) for step in sorted({row.step for row in rows})}
         rate = next(r.learning_rate for r in rows if (r.optimizer, r.multiple) == (name, best_multiple(rows, name)))
-        label = f"{name}, learning rate {rate:g}"
-        series.append(
-            Series(label, steps, [statistics.mean(v) for v in values], [e[0] for e in ends], [e[1] for e in ends])
-        )
+        series.append(averaged(f"{name}, learning rate {rate:g}", values, of=three_errors))
     return Panel(title, measure, "step", series, references, log_x=True)
