@@ -165,7 +165,7 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
         )  # fmt: skip
     listed: dict[str, Line2D] = {}  # a name once, whatever has it: predictions look alike
     for series, style in _with_styles(panel.series):
-        _draw_series(axes, series, style, x_limits, y_limits)
+        _draw_series(axes, series, style, y_limits)
         listed.setdefault(series.name, Line2D([], [], **_look(series, style)))
     legend = axes.legend(
         list(listed.values()),
@@ -189,9 +189,7 @@ def _with_styles(series: Sequence[Series]) -> list[tuple[Series, Style]]:
     return [(one, THEORY if one.theory else next(styles)) for one in series]
 
 
-def _draw_series(
-    axes: "Axes", series: Series, style: Style, x_limits: tuple[Number, Number], y_limits: tuple[Number, Number]
-) -> None:
+def _draw_series(axes: "Axes", series: Series, style: Style, y_limits: tuple[Number, Number]) -> None:
     import numpy
 
     x, y = numpy.asarray(series.x, float), numpy.asarray(series.y, float)
@@ -206,8 +204,9 @@ def _draw_series(
     if series.line:
         axes.plot(x, y, **look | {"marker": ""})
     if series.marks:
-        # A dot on the border is drawn whole.
-        inside = (x >= x_limits[0]) & (x <= x_limits[1]) & (y >= y_limits[0]) & (y <= y_limits[1])
+        # A dot on the border is drawn whole, also one that rounding put beyond it.
+        shares = (axes.transData - axes.transAxes).transform(numpy.column_stack((x, y)))
+        inside = ((shares > -1e-9) & (shares < 1 + 1e-9)).all(axis=1)
         axes.plot(x[inside], y[inside], **look | {"linestyle": ""}, clip_on=False)
 
 
@@ -235,8 +234,8 @@ def _set_ticks(axis: "Axis", limits: tuple[Number, Number], logarithmic: bool = 
         found = LogLocator(subs=(1.0,) if decades > 2.5 else (1.0, 2.0, 5.0), numticks=_MAX_LABELS).tick_values(*limits)
     else:
         found = MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=whole).tick_values(*limits)
-    slack = 1e-9 * (limits[1] - limits[0])
-    ticks = [tick for tick in found if limits[0] - slack <= tick <= limits[1] + slack]
+    low, high = limits[0] - 1e-9 * abs(limits[0]), limits[1] + 1e-9 * abs(limits[1])
+    ticks = [tick for tick in found if low <= tick <= high]
     axis.set_ticks(ticks, [tick_label(tick) for tick in ticks])
     axis.set_minor_locator(NullLocator())
 
