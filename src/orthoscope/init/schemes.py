@@ -159,7 +159,7 @@ def initialize_(
 
     Raises:
         ValueError: If a layer cannot be filled, as an orthogonal one by a scheme other than "orthogonal"; no layer is
-            changed then.
+            changed then. A `scheme` function that raises leaves the layers before it filled.
     """
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
     if not math.isfinite(gain):
