@@ -376,7 +376,8 @@ def test_the_second_moment_of_a_half_precision_matrix_is_kept_in_float32(dtype: 
         weight.grad = (1e-4 * gaussian(16, 8)).to(dtype)
         optimizer.step()
     second = optimizer.state[weight]["exp_avg_sq"]
-    assert second.dtype is torch.float32 and 1e-11 < float(second) < 1e-9, "float16 would make it 0"
+    assert second.dtype is torch.float32
+    assert 1e-11 < float(second) < 1e-9, "float16 would make it 0"
     saved = copy.deepcopy(optimizer.state_dict())
     again = RiemannianAdam(on_stiefel([weight]), lr=1e-3)
     again.load_state_dict(saved)
