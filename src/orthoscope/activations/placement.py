@@ -24,6 +24,9 @@ def activation_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Activations with their names, in order of definition; a wrapped one counts once. No module is run.
 
     A module that is in several places is yielded under each name.
+
+    Args:
+        model: Searched, not changed.
     """
     known: dict[str, bool] = {}
     yield from _walk("", model, known)
@@ -99,6 +102,9 @@ def linearizable_activations(model: nn.Module) -> list[str]:
 
     Any module without parameters is considered, known or not. ReLU and its relatives are not among them: no gain
     changes them (see `shape_leaky_`).
+
+    Args:
+        model: Searched, not changed.
     """
     inside = [f"{name}." for name, module in _modules(model).items() if isinstance(module, ShapedActivation)]
     return [
@@ -181,12 +187,19 @@ def _is_linearizable(module: nn.Module) -> bool:
 
 
 class LeakyChange(NamedTuple):
-    """What `shape_leaky_` changed."""
+    r"""What `shape_leaky_` changed.
 
-    activations: tuple[str, ...]  # modules that are now nn.LeakyReLU(slope)
-    weights: dict[str, float]  # layer -> factor that its weight was multiplied by
+    Attributes:
+        activations: Names of the modules that are now `nn.LeakyReLU(slope)`.
+        weights: By layer name, the factor that its weight was multiplied by.
+        slope: The slope below 0.
+        weight_gain: $\sqrt{2/(1 + \text{slope}^2)}$, the gain for weights that are drawn again.
+    """
+
+    activations: tuple[str, ...]
+    weights: dict[str, float]
     slope: float
-    weight_gain: float  # √(2/(1 + slope²)), for weights that are drawn anew
+    weight_gain: float
 
 
 def shape_leaky_(model: nn.Module, slope: int | float, *, rescale: bool = True) -> LeakyChange:

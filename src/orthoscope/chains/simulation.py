@@ -36,7 +36,13 @@ GROUP_BYTES = {"cpu": 1 << 24, "accelerator": 1 << 28}
 
 @dataclass(frozen=True)
 class Recording:
-    """What was recorded: `values[name][s, i]` is the metric of network s at layer `layers[i]`; layer 0 is the start."""
+    """Metrics of many random networks, from `simulate`; layer 0 is the start.
+
+    Attributes:
+        layers: The layers that were recorded.
+        values: By name, `[s, i]` is the metric of network s at layer `layers[i]`.
+        last: Representations of the last layer.
+    """
 
     layers: list[int]
     values: dict[str, Tensor]

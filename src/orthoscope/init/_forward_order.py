@@ -24,8 +24,10 @@ from orthoscope.probe.restore import probing_mode, untouched
 class Maker(Protocol):
     """Computes weights: `see` accumulates the input of a layer, `make` then writes the layer's weight."""
 
-    def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None: ...
-    def make(self, name: str, layer: WeightLayer) -> None: ...
+    def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
+        """Accumulate (a part of) the layer's input."""
+    def make(self, name: str, layer: WeightLayer) -> None:
+        """Write the layer's weight."""
 
 
 # Types that are one batch; any other iterable is a stream of batches.

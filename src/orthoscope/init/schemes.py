@@ -23,6 +23,11 @@ def gaussian_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator 
     r"""$W_{ij} \sim \mathcal N(0, \text{gain}^2 / \text{fan\_in})$ (LeCun et al., 1998).
 
     A linear layer then keeps the variance.
+
+    Args:
+        layer: A linear or convolutional layer; its weight is overwritten.
+        gain: Multiplies the weights.
+        generator: Source of random numbers; None for torch's global one.
     """
     fan_in, _ = fans(layer)
     fill_(layer, normal_blocks(layer, gain / fan_in**0.5, generator))
@@ -32,6 +37,11 @@ def he_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None
     r"""$W_{ij} \sim \mathcal N(0, 2\,\text{gain}^2 / \text{fan\_in})$ (He et al., 2015).
 
     A linear layer after a ReLU then keeps the mean square.
+
+    Args:
+        layer: A linear or convolutional layer; its weight is overwritten.
+        gain: Multiplies the weights.
+        generator: Source of random numbers; None for torch's global one.
     """
     gaussian_(layer, gain * 2**0.5, generator)
 
@@ -40,6 +50,11 @@ def xavier_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | 
     r"""$W_{ij} \sim \mathcal N\big(0, 2\,\text{gain}^2 / (\text{fan\_in} + \text{fan\_out})\big)$.
 
     A compromise between keeping the variance of activations and that of gradients (Glorot & Bengio, 2010).
+
+    Args:
+        layer: A linear or convolutional layer; its weight is overwritten.
+        gain: Multiplies the weights.
+        generator: Source of random numbers; None for torch's global one.
     """
     fill_(layer, normal_blocks(layer, gain * (2 / sum(fans(layer))) ** 0.5, generator))
 
@@ -49,7 +64,13 @@ TRANSFORMER_STD = 0.02
 
 
 def normal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
-    r"""$W_{ij} \sim \mathcal N(0, (0.02\,\text{gain})^2)$ at any width, as in GPT-2 and BERT."""
+    r"""$W_{ij} \sim \mathcal N(0, (0.02\,\text{gain})^2)$ at any width, as in GPT-2 and BERT.
+
+    Args:
+        layer: A linear or convolutional layer; its weight is overwritten.
+        gain: Multiplies the weights.
+        generator: Source of random numbers; None for torch's global one.
+    """
     fill_(layer, normal_blocks(layer, gain * TRANSFORMER_STD, generator))
 
 
@@ -58,6 +79,11 @@ def orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generato
 
     Saxe et al., 2014. Each group of a grouped convolution is orthogonal on its own, which makes the whole
     block-diagonal matrix orthogonal.
+
+    Args:
+        layer: A linear or convolutional layer; its weight is overwritten.
+        gain: Multiplies the weights.
+        generator: Source of random numbers; None for torch's global one.
     """
     groups, out, fan_in = blocks_shape(layer)
     weight = layer.weight
@@ -66,11 +92,16 @@ def orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generato
     fill_(layer, gain * frames)
 
 
-def svd_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+def svd_orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
     r"""$W = \bar\sigma\,UV^\top$, where $U \operatorname{diag}(\sigma)\, V^\top$ is drawn by `xavier_`.
 
     joudaki2024, A.5 (i). A Haar orthogonal matrix, as by `orthogonal_`, times the mean singular value $\bar\sigma$: in
     a wide square layer $\frac8{3\pi} = 0.85$, so that each keeps 0.72 of the mean square. Each group on its own.
+
+    Args:
+        layer: A linear or convolutional layer; its weight is overwritten.
+        gain: Multiplies the weights.
+        generator: Source of random numbers; None for torch's global one.
     """
     drawn = normal_blocks(layer, gain * (2 / sum(fans(layer))) ** 0.5, generator)
     left, values, right = svd(drawn.double())
@@ -82,6 +113,11 @@ def torch_default_(layer: WeightLayer, gain: float = 1.0, generator: torch.Gener
 
     PyTorch's default, `kaiming_uniform_(a=√5)`, of variance 1/(3 fan_in): the mean square of a deep ReLU network falls
     6-fold per layer.
+
+    Args:
+        layer: A linear or convolutional layer; weight and bias are overwritten.
+        gain: Multiplies the weights, not the bias.
+        generator: Source of random numbers; None for torch's global one.
     """
     bound = fans(layer)[0] ** -0.5
     fill_(layer, gain * _uniform(blocks_shape(layer), layer.weight, bound, generator))
@@ -94,7 +130,7 @@ def _uniform(shape: Sequence[int], like: Tensor, bound: float, generator: torch.
     return bound * (2 * torch.rand(tuple(shape), generator=generator, dtype=like.dtype, device=device) - 1)
 
 
-def delta_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+def delta_orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
     r"""$K_t = \text{gain}\,Q$ at the middle tap $t$ and 0 elsewhere, $Q$ Haar; a linear layer is $Q$.
 
     Xiao et al., 2018. With padding that keeps the size, $\|K * x\| = \text{gain}\,\|x\|$ for at least as many outputs
@@ -103,6 +139,11 @@ def delta_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | N
     $s^d$ pixels of every channel are then inputs of one position; a dilation combined with a stride is ignored. Each
     group is orthogonal on its own. A transposed convolution is the adjoint of such a kernel. In an even kernel the
     middle is the earlier tap, where `padding="same"` puts it.
+
+    Args:
+        layer: A linear or convolutional layer; its weight is overwritten.
+        gain: Multiplies the weights.
+        generator: Source of random numbers; None for torch's global one.
     """
     if isinstance(layer, nn.Linear):
         orthogonal_(layer, gain, generator)
@@ -123,14 +164,13 @@ def delta_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | N
 Scheme: TypeAlias = Callable[[WeightLayer, float, torch.Generator | None], None]
 
 SCHEMES: dict[str, Scheme] = {
-    "delta-orthogonal": delta_,
+    "delta-orthogonal": delta_orthogonal_,
     "gaussian": gaussian_,
-    "haar": orthogonal_,  # another name of "orthogonal"
     "he": he_,
     "lecun": gaussian_,  # another name of "gaussian"
     "normal": normal_,
     "orthogonal": orthogonal_,
-    "svd-orthogonal": svd_,
+    "svd-orthogonal": svd_orthogonal_,
     "torch": torch_default_,
     "xavier": xavier_,
 }
@@ -160,6 +200,10 @@ def initialize_(
     Raises:
         ValueError: If a layer cannot be filled, as an orthogonal one by a scheme other than "orthogonal"; no layer is
             changed then.
+
+    Example:
+        >>> orthoscope.init.initialize_(nn.Sequential(nn.Linear(8, 8), nn.ReLU()), "orthogonal", gain=2**0.5)
+        ['0']
     """
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
     if not math.isfinite(gain):
@@ -193,28 +237,3 @@ def weight_layers(model: nn.Module) -> list[tuple[str, WeightLayer]]:
         for name, module in model.named_modules()
         if isinstance(module, WeightLayer) and id(module.weight) not in embeddings
     ]
-
-
-def haar_(module: nn.Module, gain: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
-    """`initialize_` with "orthogonal" (`orthogonal_`); a model without a weight layer is a ValueError."""
-    return _filled(module, "haar", gain, generator)
-
-
-def delta_orthogonal_(module: nn.Module, gain: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
-    """`initialize_` with "delta-orthogonal" (`delta_`); a model without a weight layer is a ValueError."""
-    return _filled(module, "delta-orthogonal", gain, generator)
-
-
-def svd_orthogonal_(module: nn.Module, gain: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
-    """`initialize_` with "svd-orthogonal" (`svd_`); a model without a weight layer is a ValueError."""
-    return _filled(module, "svd-orthogonal", gain, generator)
-
-
-def _filled(module: nn.Module, scheme: str, gain: float, generator: torch.Generator | None) -> list[str]:
-    names = initialize_(module, scheme, gain, generator)
-    if not names:
-        raise ValueError(
-            f"{type(module).__name__} has no linear or convolutional layer to initialize: embeddings, normalization "
-            "layers and heads tied to an embedding stay unchanged"
-        )
-    return names

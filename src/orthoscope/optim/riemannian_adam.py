@@ -21,7 +21,7 @@ _NOISE = 32
 
 @final
 class RiemannianAdam(MixedOptimizer):
-    r"""`torch.optim.Adam` for groups without a manifold; for weights $X$, n x k, on one, with ambient gradient $G$:
+    r"""`torch.optim.Adam` for groups without a manifold; Riemannian Adam for weights $X$, n x k, with ambient gradient $G$.
 
     $$ g = \operatorname{grad}_X G, \qquad m \leftarrow \beta_1 P_X(m) + (1-\beta_1)\,g, \qquad
        v \leftarrow \beta_2 v + (1-\beta_2)\, \|g\|_X^2 / nk $$

@@ -20,7 +20,7 @@ LOSSES = 3
 
 
 class Dispatcher:
-    """Jobs that wait, are submitted, or rest because another sweep executes them; and what became of the others."""
+    """The jobs of a sweep by state: waiting, submitted, resting while another sweep executes them, settled."""
 
     def __init__(self, engine: Engine, jobs: list[Job], show: Callable[["Dispatcher"], None]) -> None:
         self.executed = 0

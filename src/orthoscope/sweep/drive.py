@@ -63,7 +63,7 @@ class Sweep:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C; the message says how to resume."""
+    """Raised at Ctrl-C; the message says how to resume."""
 
 
 def run(
@@ -90,6 +90,9 @@ def run(
         attempts: How often a run is started before it fails, if its worker dies each time.
         progress: Show a progress bar on a terminal.
         scheduler: Address of a Dask or Ray cluster.
+
+    Returns:
+        The results in the order of the grid, and what was executed, found stored, or failed.
 
     Raises:
         Interrupted: At Ctrl-C; finished runs are stored.
@@ -123,7 +126,14 @@ def run(
 def is_finished(
     function: Callable[[dict[str, Any]], Any], grid: Sequence[dict[str, Any]], store: str | Path, *, version: str = "1"
 ) -> bool:
-    """Return whether a store holds every run of a grid, so that `run` would execute nothing."""
+    """Return whether a store holds every run of a grid, so that `run` would execute nothing.
+
+    Args:
+        function: As for `run`.
+        grid: As for `run`.
+        store: Folder of the finished runs.
+        version: Version of the experiment's code.
+    """
     name = name_of(function)
     keys = (run_key(name, version, encoded(config, f"grid[{index}]")) for index, config in enumerate(grid))
     return all(is_stored(run_path(Path(store), key)) for key in keys)

@@ -81,12 +81,22 @@ def givens_frame(
 
 
 def givens_count(rows: int, pivots: int) -> int:
-    """The number of pairs of one of the first `pivots` coordinates and a later one, p(2n - p - 1)/2."""
+    """The number of pairs of one of the first `pivots` coordinates and a later one, p(2n - p - 1)/2.
+
+    Args:
+        rows: Number of coordinates $n$.
+        pivots: $p$, the coordinates that are rotated with all later ones.
+    """
     return pivots * (2 * rows - pivots - 1) // 2
 
 
 def givens_pairs(rows: int, pivots: int) -> list[tuple[int, int]]:
-    """The pair of coordinates that each angle rotates, in the order of the product."""
+    """The pair of coordinates that each angle rotates, in the order of the product.
+
+    Args:
+        rows: Number of coordinates $n$.
+        pivots: $p$, the coordinates that are rotated with all later ones.
+    """
     return [(pivot, other) for pivot in range(pivots) for other in range(pivot + 1, rows)]
 
 
