@@ -1,7 +1,5 @@
 """Haar, delta-orthogonal and equalized singular values: as operators on images, on one layer and on whole models."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import nn

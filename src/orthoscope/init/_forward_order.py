@@ -26,6 +26,7 @@ class Maker(Protocol):
 
     def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
         """Accumulate (a part of) the layer's input."""
+
     def make(self, name: str, layer: WeightLayer) -> None:
         """Write the layer's weight."""
 

@@ -23,11 +23,6 @@ def gaussian_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator 
     r"""$W_{ij} \sim \mathcal N(0, \text{gain}^2 / \text{fan\_in})$ (LeCun et al., 1998).
 
     A linear layer then keeps the variance.
-
-    Args:
-        layer: A linear or convolutional layer; its weight is overwritten.
-        gain: Multiplies the weights.
-        generator: Source of random numbers; None for torch's global one.
     """
     fan_in, _ = fans(layer)
     fill_(layer, normal_blocks(layer, gain / fan_in**0.5, generator))
@@ -37,11 +32,6 @@ def he_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None
     r"""$W_{ij} \sim \mathcal N(0, 2\,\text{gain}^2 / \text{fan\_in})$ (He et al., 2015).
 
     A linear layer after a ReLU then keeps the mean square.
-
-    Args:
-        layer: A linear or convolutional layer; its weight is overwritten.
-        gain: Multiplies the weights.
-        generator: Source of random numbers; None for torch's global one.
     """
     gaussian_(layer, gain * 2**0.5, generator)
 
@@ -50,11 +40,6 @@ def xavier_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | 
     r"""$W_{ij} \sim \mathcal N\big(0, 2\,\text{gain}^2 / (\text{fan\_in} + \text{fan\_out})\big)$.
 
     A compromise between keeping the variance of activations and that of gradients (Glorot & Bengio, 2010).
-
-    Args:
-        layer: A linear or convolutional layer; its weight is overwritten.
-        gain: Multiplies the weights.
-        generator: Source of random numbers; None for torch's global one.
     """
     fill_(layer, normal_blocks(layer, gain * (2 / sum(fans(layer))) ** 0.5, generator))
 
@@ -64,13 +49,7 @@ TRANSFORMER_STD = 0.02
 
 
 def normal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
-    r"""$W_{ij} \sim \mathcal N(0, (0.02\,\text{gain})^2)$ at any width, as in GPT-2 and BERT.
-
-    Args:
-        layer: A linear or convolutional layer; its weight is overwritten.
-        gain: Multiplies the weights.
-        generator: Source of random numbers; None for torch's global one.
-    """
+    r"""$W_{ij} \sim \mathcal N(0, (0.02\,\text{gain})^2)$ at any width, as in GPT-2 and BERT."""
     fill_(layer, normal_blocks(layer, gain * TRANSFORMER_STD, generator))
 
 
@@ -79,11 +58,6 @@ def orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generato
 
     Saxe et al., 2014. Each group of a grouped convolution is orthogonal on its own, which makes the whole
     block-diagonal matrix orthogonal.
-
-    Args:
-        layer: A linear or convolutional layer; its weight is overwritten.
-        gain: Multiplies the weights.
-        generator: Source of random numbers; None for torch's global one.
     """
     groups, out, fan_in = blocks_shape(layer)
     weight = layer.weight
@@ -97,11 +71,6 @@ def svd_orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Gene
 
     joudaki2024, A.5 (i). A Haar orthogonal matrix, as by `orthogonal_`, times the mean singular value $\bar\sigma$: in
     a wide square layer $\frac8{3\pi} = 0.85$, so that each keeps 0.72 of the mean square. Each group on its own.
-
-    Args:
-        layer: A linear or convolutional layer; its weight is overwritten.
-        gain: Multiplies the weights.
-        generator: Source of random numbers; None for torch's global one.
     """
     drawn = normal_blocks(layer, gain * (2 / sum(fans(layer))) ** 0.5, generator)
     left, values, right = svd(drawn.double())
@@ -113,11 +82,6 @@ def torch_default_(layer: WeightLayer, gain: float = 1.0, generator: torch.Gener
 
     PyTorch's default, `kaiming_uniform_(a=√5)`, of variance 1/(3 fan_in): the mean square of a deep ReLU network falls
     6-fold per layer.
-
-    Args:
-        layer: A linear or convolutional layer; weight and bias are overwritten.
-        gain: Multiplies the weights, not the bias.
-        generator: Source of random numbers; None for torch's global one.
     """
     bound = fans(layer)[0] ** -0.5
     fill_(layer, gain * _uniform(blocks_shape(layer), layer.weight, bound, generator))
@@ -139,11 +103,6 @@ def delta_orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Ge
     $s^d$ pixels of every channel are then inputs of one position; a dilation combined with a stride is ignored. Each
     group is orthogonal on its own. A transposed convolution is the adjoint of such a kernel. In an even kernel the
     middle is the earlier tap, where `padding="same"` puts it.
-
-    Args:
-        layer: A linear or convolutional layer; its weight is overwritten.
-        gain: Multiplies the weights.
-        generator: Source of random numbers; None for torch's global one.
     """
     if isinstance(layer, nn.Linear):
         orthogonal_(layer, gain, generator)

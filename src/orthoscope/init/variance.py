@@ -63,12 +63,7 @@ def weight_variance(scheme: str, fan_in: int, fan_out: int, gain: float = 1.0) -
 
 
 def bias_variance(scheme: str, fan_in: int) -> float:
-    """Variance of a bias: zero, except for PyTorch's default, which draws biases like weights.
-
-    Args:
-        scheme: A name of `SCHEMES`.
-        fan_in: Inputs of one output unit.
-    """
+    """Variance of a bias: zero, except for PyTorch's default, which draws biases like weights."""
     return weight_variance(scheme, fan_in, fan_in) if scheme == "torch" else 0.0
 
 
@@ -76,9 +71,6 @@ def weight_sample(model: nn.Module) -> tuple[float, ...]:
     """A few evenly spaced entries of every weight and bias that is not on the meta device.
 
     Sharded ones are gathered, so all processes must call.
-
-    Args:
-        model: Read, not changed.
     """
     found: list[float] = []
     for _, layer in weight_layers(model):

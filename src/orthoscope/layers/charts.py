@@ -38,10 +38,10 @@ class Chart:
         allows_complex: Whether weights may be complex.
     """
 
-    frame: Callable[[Tensor, Tensor, int, int | None], Tensor]  # (coordinates, anchor, rows, size)
-    coordinates: Callable[[Tensor, int | None], tuple[Tensor, Tensor]]  # (frame, size) -> coordinates, anchor
-    coordinates_shape: Callable[[int, int, int | None], tuple[int, ...]]  # (rows, columns, size), without the batch
-    determinant: Callable[[Tensor, int | None], Tensor]  # (anchor, size), of a square real frame
+    frame: Callable[[Tensor, Tensor, int, int | None], Tensor]
+    coordinates: Callable[[Tensor, int | None], tuple[Tensor, Tensor]]
+    coordinates_shape: Callable[[int, int, int | None], tuple[int, ...]]
+    determinant: Callable[[Tensor, int | None], Tensor]
     partial: PartialFamily | None = None
     anchored_by_frame: bool = False
     allows_complex: bool = False

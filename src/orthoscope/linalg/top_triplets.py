@@ -69,6 +69,9 @@ def top_triplets(
 
     Returns:
         The triplets with their residuals; a residual above the tolerance means that the iteration did not converge.
+
+    Raises:
+        ValueError: If the block has fewer vectors than `count`.
     """
     if start.shape[-1] < count:
         raise ValueError(f"{count} triplets need a block of at least as many vectors, got {start.shape[-1]}")

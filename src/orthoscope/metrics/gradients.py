@@ -1,5 +1,4 @@
-"""Gradients along depth: log-norms, the explosion rate, and a slope whose standard error allows for correlated layers.
-"""
+"""Gradients along depth: log-norms, the explosion rate, and a slope whose error allows for correlated layers."""
 
 from typing import NamedTuple
 
@@ -27,11 +26,7 @@ class Slope(NamedTuple):
 
 
 def log_norm(gradient: Float[Tensor, "*batch rows columns"]) -> Scalar:
-    r"""$\log\|g\|_F$ of a matrix, without overflow or underflow; minus infinity for zero, nan if any entry is.
-
-    Args:
-        gradient: One matrix, or a batch of them.
-    """
+    r"""$\log\|g\|_F$ of a matrix, without overflow or underflow; minus infinity for zero, nan if any entry is."""
     entries = gradient.double()
     largest = entries.detach().abs().amax((-2, -1))
     scale = torch.where((largest > 0) & (largest < torch.inf), largest, 1.0)
@@ -44,10 +39,6 @@ def explosion_rate(log_norms: LogNorms, gap: int = 10) -> Float[Tensor, "*batch 
     $$ R(\ell) = \frac{\log\|\nabla W_{\ell-g}\| - \log\|\nabla W_\ell\|}{g} $$
 
     Positive when gradients grow toward the input (joudaki2024, equation C.155, with the sign corrected).
-
-    Args:
-        log_norms: Log-norms of the gradient, layers from input to output.
-        gap: $g$, from 1 to one less than the number of layers.
     """
     layers = log_norms.shape[-1]
     if not 1 <= gap < layers:
@@ -63,9 +54,6 @@ def depth_slope(log_norms: LogNorms) -> Slope:
     weights, about $L^{1/3}$ lags), a walk's least-squares slope has variance $\tfrac65 s^2/L$;
     the larger of that and the textbook error is given. It is itself an estimate from few layers: judge by
     Student's quantiles with `layers - 2` degrees of freedom, not by the normal ones.
-
-    Args:
-        log_norms: Log-norms of the gradient, layers from input to output, at least three.
     """
     values = -log_norms.double()
     layers = values.shape[-1]
@@ -94,11 +82,7 @@ def _long_run_variance(increments: Float[Tensor, "*batch steps"]) -> Scalar:
 
 
 def gradient_disparity(gradient: Float[Tensor, "*batch out fan_in"]) -> Scalar:
-    r"""$\kappa$: mean distance $\|g_i - g_j\|_2$ over pairs of rows, the gradients of two weight vectors (lu2024).
-
-    Args:
-        gradient: Of a weight `(out, in)`.
-    """
+    r"""$\kappa$: mean distance $\|g_i - g_j\|_2$ over pairs of rows, the gradients of two weight vectors (lu2024)."""
     rows = gradient.double()
     count = rows.shape[-2]
     # Exact differences: the quick way by products loses equal rows to rounding.

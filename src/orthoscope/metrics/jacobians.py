@@ -35,9 +35,6 @@ def line_shape(path: Path) -> Scalar:
 
     Steps in random directions of a high dimension have about $\sqrt L$. Steps of length zero, those of dead blocks,
     have no direction and are left out, of $L$ too.
-
-    Args:
-        path: Representations of one input, one row per depth.
     """
     steps, moved = _unit_steps(path)
     return moved.sum(-1) / torch.linalg.vector_norm(steps.sum(-2), dim=-1)
@@ -47,9 +44,6 @@ def step_cosine(path: Path) -> Scalar:
     r"""Mean cosine of adjacent steps, $\frac1{L-1}\sum_i\cos(\Delta_i, \Delta_{i+1})$: 1 on a line, 0 if random.
 
     Pairs with a step of length zero are left out; nan if none is left.
-
-    Args:
-        path: Representations of one input, one row per depth.
     """
     steps, moved = _unit_steps(path)
     both = moved[..., 1:] * moved[..., :-1]
@@ -57,11 +51,7 @@ def step_cosine(path: Path) -> Scalar:
 
 
 def spacing_variation(path: Path) -> Scalar:
-    """Standard deviation of the lengths of steps over their mean: 0 if points are equally far apart.
-
-    Args:
-        path: Representations of one input, one row per depth.
-    """
+    """Standard deviation of the lengths of steps over their mean: 0 if points are equally far apart."""
     lengths = torch.linalg.vector_norm(path.double().diff(dim=-2), dim=-1)
     return lengths.std(-1, correction=0) / lengths.mean(-1)
 
@@ -99,18 +89,23 @@ class Jacobian(Protocol):
     @property
     def name(self) -> str:
         """The module."""
+
     @property
     def singular_values(self) -> Float[Tensor, "samples count"]:
         """Largest first."""
+
     @property
     def left(self) -> Float[Tensor, "samples outputs count"]:
         """Left singular vectors, as columns."""
+
     @property
     def right(self) -> Float[Tensor, "samples inputs count"]:
         """Right singular vectors, as columns."""
+
     @property
     def operator(self) -> Operator:
         """Products with the Jacobian."""
+
     @property
     def energy(self) -> Float[Tensor, "samples"]:
         """Sum of all squared singular values."""
@@ -121,10 +116,6 @@ def alignment_matrices(jacobians: Sequence[Jacobian], count: int = 10) -> tuple[
 
     Both are diagonal, with the singular values of $J_i$, if all blocks share their singular vectors and $J_i$ is
     symmetric; the second is what tells $U_j = V_j$ from the rest. Blocks on spaces of different sizes give nan.
-
-    Args:
-        jacobians: Of the blocks, in forward order.
-        count: $K$, at most the number of singular vectors that were computed.
     """
     count = min([count, *(jacobian.singular_values.shape[-1] for jacobian in jacobians)])
     blocks, samples = len(jacobians), len(jacobians[0].singular_values)
@@ -148,10 +139,6 @@ def misalignment(matrices: GridOfMatrices, singular_values: Float[Tensor, "block
     r"""$\bigl\||U_j^\top J_i V_j| - S_i\bigr\|_F/\|S_i\|_F$: 0 for shared singular vectors, 1 for unrelated ones.
 
     $S_i$ has the $K$ largest singular values of $J_i$. nan where $J_i$ or $J_j$ is zero: a dead block has no vectors.
-
-    Args:
-        matrices: From `alignment_matrices`.
-        singular_values: Of $J_i$, largest first.
     """
     count = matrices.shape[-1]
     values = singular_values[..., :count].double().cpu()
@@ -185,10 +172,6 @@ def rank_ratio(singular_values: Values, classes: int = 10) -> Scalar:
     r"""$\sigma_{C+1}/\sigma_1$, 0 if the rank is at most $C$; nan for a zero Jacobian.
 
     Zero too where there are no more than $C$ dimensions, and refused where fewer singular values were computed.
-
-    Args:
-        singular_values: Largest first, more than `classes` of them.
-        classes: $C$.
     """
     if singular_values.shape[-1] <= classes:
         raise ValueError(
@@ -199,22 +182,12 @@ def rank_ratio(singular_values: Values, classes: int = 10) -> Scalar:
 
 
 def top_energy(singular_values: Values, energy: Scalar, classes: int = 10) -> Scalar:
-    r"""$\sum_{k \le C}\sigma_k^2 / \|J\|_F^2$, the share of a Jacobian that rank $C$ can hold; nan if it is zero.
-
-    Args:
-        singular_values: Largest first.
-        energy: $\|J\|_F^2$.
-        classes: $C$.
-    """
+    r"""$\sum_{k \le C}\sigma_k^2 / \|J\|_F^2$, the share of a Jacobian that rank $C$ can hold; nan if it is zero."""
     return (singular_values[..., :classes].double().square().sum(-1) / energy.double()).clamp_max(1)
 
 
 def condition_number(singular_values: Values) -> Scalar:
-    r"""$\sigma_{\max}/\sigma_{\min}$ of all singular values; infinite if some direction is lost, nan if all are.
-
-    Args:
-        singular_values: All of them.
-    """
+    r"""$\sigma_{\max}/\sigma_{\min}$ of all singular values; infinite if some direction is lost, nan if all are."""
     return singular_values.amax(-1).double() / singular_values.amin(-1).double()
 
 
@@ -223,9 +196,6 @@ def dynamical_isometry(singular_values: Values) -> Isometry:
 
     A network trains evenly in all directions if its input-output Jacobian has both near 0 (Saxe, McClelland &
     Ganguli, 2014). The mean is that of a layer's gain, and adds up over layers when they are aligned.
-
-    Args:
-        singular_values: All of them.
     """
     logarithms = singular_values.double().log()
     return Isometry(logarithms.mean(-1), logarithms.std(-1, correction=0))
@@ -254,11 +224,7 @@ class DepthLaw(NamedTuple):
 
 
 def dead_blocks(leading: Leading) -> Bool[Tensor, "*batch blocks"]:
-    """Blocks that do nothing: a largest singular value of zero, or a millionth of the largest there is.
-
-    Args:
-        leading: Largest singular value of every block.
-    """
+    """Blocks that do nothing: a largest singular value of zero, or a millionth of the largest there is."""
     return ~(leading > DEAD * leading.amax(-1, keepdim=True))
 
 
@@ -267,9 +233,6 @@ def depth_law(leading: Leading) -> DepthLaw:
 
     Slope 1 is what an aligned network with equally spaced representations has (`theory.equispacing_singular_values`),
     exponent $-1$ is the law $1/i$, 0 is the unconstrained Jacobians model.
-
-    Args:
-        leading: Largest singular value of every block, in forward order.
     """
     values = leading.double()
     alive = ~dead_blocks(leading)

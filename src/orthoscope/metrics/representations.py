@@ -33,10 +33,6 @@ def orthogonality_gap(hidden: Hidden, centered: bool = False) -> Scalar:
 
     At most $\sqrt{(n-1)/n}$, when all samples are one direction. With more samples than units 0 is out of
     reach: at least $\sqrt{1/d-1/n}$. Centered: of the $n-1$ contrasts.
-
-    Args:
-        hidden: Samples by rows.
-        centered: Subtract the mean of the batch first.
     """
     rows = _rows(hidden, centered)
     samples, units = rows.shape[-2:]
@@ -45,12 +41,7 @@ def orthogonality_gap(hidden: Hidden, centered: bool = False) -> Scalar:
 
 
 def smallest_direction_gap(hidden: Hidden, centered: bool = False) -> Scalar:
-    r"""What the weakest direction lacks, $\hat V(H) = 1/n - \sigma_n(H)^2/\|H\|_F^2$; $V \le \sqrt{n(n-1)}\,\hat V$.
-
-    Args:
-        hidden: Samples by rows.
-        centered: Subtract the mean of the batch first.
-    """
+    r"""What the weakest direction lacks, $\hat V(H) = 1/n - \sigma_n(H)^2/\|H\|_F^2$; $V \le \sqrt{n(n-1)}\,\hat V$."""
     rows = _rows(hidden, centered)
     samples, units = rows.shape[-2:]
     energies = singular_values(rows).square()
@@ -66,10 +57,6 @@ def isometry_gap(hidden: Hidden, centered: bool = False) -> Scalar:
 
     Infinite when the samples are linearly dependent, also numerically: condition number above 1e14,
     or more samples than units.
-
-    Args:
-        hidden: Samples by rows.
-        centered: Subtract the mean of the batch first.
     """
     rows = _rows(hidden, centered)
     gap = _gap_of_square(rows)
@@ -125,10 +112,6 @@ def isometry(hidden: Hidden, centered: bool = False) -> Scalar:
     r"""1 for samples that are orthogonal and of one length, 0 for dependent ones.
 
     $$ I(H) = \frac{\det(HH^\top)^{1/n}}{\operatorname{tr} HH^\top/n} = e^{-\psi(H)} $$
-
-    Args:
-        hidden: Samples by rows.
-        centered: Subtract the mean of the batch first.
     """
     return (-isometry_gap(hidden, centered)).exp()
 
@@ -137,32 +120,18 @@ def mean_overlap(hidden: Hidden, centered: bool = False, absolute: bool = False)
     """Mean cosine over pairs $i<j$ of samples: 0 for orthogonal ones, 1 for one direction.
 
     Centered, an isotropic batch has $-1/(n-1)$. Samples that are zero have no direction and are left out.
-
-    Args:
-        hidden: Samples by rows.
-        centered: Subtract the mean of the batch first.
-        absolute: Average the size of the cosines.
     """
     inner = _gram(hidden, centered)
     return gram.absolute_overlap(inner) if absolute else gram.overlap(inner)
 
 
 def overlap_potential(hidden: Hidden, centered: bool = False) -> Scalar:
-    r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines $c$: 0 if orthogonal, infinite if parallel.
-
-    Args:
-        hidden: Samples by rows.
-        centered: Subtract the mean of the batch first.
-    """
+    r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines $c$: 0 if orthogonal, infinite if parallel."""
     return gram.potential(_gram(hidden, centered))
 
 
 def mean_energy(hidden: Hidden) -> Scalar:
-    r"""Fraction of the energy in the batch mean, $n\|\bar h\|^2/\sum_i\|h_i\|^2$: 1 when all samples are equal.
-
-    Args:
-        hidden: Samples by rows.
-    """
+    r"""Fraction of the energy in the batch mean, $n\|\bar h\|^2/\sum_i\|h_i\|^2$: 1 when all samples are equal."""
     rows = _rows(hidden, centered=False)
     return rows.shape[-2] * rows.mean(-2).square().sum(-1) / rows.square().sum((-2, -1))
 
@@ -170,33 +139,19 @@ def mean_energy(hidden: Hidden) -> Scalar:
 def numerical_rank(hidden: Hidden, centered: bool = False, precision: torch.dtype | None = None) -> Scalar:
     r"""Rank of the Gram, by `torch.linalg.matrix_rank`'s rule: $\#\{i: \sigma_i^2 > n\,\varepsilon\,\sigma_1^2\}$.
 
-    Args:
-        hidden: Samples by rows.
-        centered: Subtract the mean of the batch first.
-        precision: The type whose $\varepsilon$ counts, by default that of the tensor. The same batch may have full rank
-            in float64 and not in float32.
+    $\varepsilon$ is that of `precision`: the same batch may have full rank in float64 and not in float32.
     """
     rows = _rows(hidden, centered)
     return counted_rank(singular_values(rows), rows.shape[-2], precision or hidden.dtype)
 
 
 def stable_rank(hidden: Hidden, centered: bool = False) -> Scalar:
-    r"""$\|H\|_F^2/\sigma_1^2$: between 1 and the rank, insensitive to small singular values.
-
-    Args:
-        hidden: Samples by rows.
-        centered: Subtract the mean of the batch first.
-    """
+    r"""$\|H\|_F^2/\sigma_1^2$: between 1 and the rank, insensitive to small singular values."""
     return energy_rank(singular_values(_rows(hidden, centered)))
 
 
 def effective_rank(hidden: Hidden, centered: bool = False) -> Scalar:
-    r"""$\exp$ of the entropy of $\sigma_i/\sum_j\sigma_j$: how many directions the samples really use.
-
-    Args:
-        hidden: Samples by rows.
-        centered: Subtract the mean of the batch first.
-    """
+    r"""$\exp$ of the entropy of $\sigma_i/\sum_j\sigma_j$: how many directions the samples really use."""
     return entropy_rank(singular_values(_rows(hidden, centered)))
 
 

@@ -25,11 +25,6 @@ def relative_size(update: Weight, weight: Weight, norm: Norm = "frobenius") -> S
     r"""$\|\Delta W\|/\|W\|$, without unit, in Frobenius' norm (entries) or the spectral one (largest singular value).
 
     0 for no update, infinite for an update of a zero weight, nan for no update of one.
-
-    Args:
-        update: $\Delta W$.
-        weight: $W$ before the update.
-        norm: "frobenius" or "spectral".
     """
     _require_one_shape(update, weight)
     if norm == "frobenius":
@@ -48,9 +43,6 @@ def semi_orthogonality_defect(update: Weight) -> Scalar:
 
     0 for what exact Muon does, $\sqrt{1-1/k}$ for rank one with $k = \min(\text{out},\text{in})$, nan for no update.
     Unchanged by scale and by rotation on either side.
-
-    Args:
-        update: $\Delta W$.
     """
     return spectral_unevenness(singular_values(update))
 
@@ -66,10 +58,6 @@ def update_alignment(update: Weight, weight: Weight) -> Scalar:
 
     nan where one of them is zero. An update with cosine $c$ and relative size $r$ multiplies $\|W\|_F^2$ by
     $1 + 2cr + r^2$.
-
-    Args:
-        update: $\Delta W$.
-        weight: $W$ before the update.
     """
     _require_one_shape(update, weight)
     return (_unit(update) * _unit(weight)).sum((-2, -1))
@@ -84,12 +72,6 @@ def subspace_share(update: Weight, weight: Weight, rank: int, side: Side = "both
 
     0 to 1; a random direction has $k/\text{out}$, $k/\text{in}$ and their product; nan for no update. Where $W$ has
     $\sigma_k = \sigma_{k+1}$ the space is not unique and one of them is taken. Differentiable in the update alone.
-
-    Args:
-        update: $\Delta W$.
-        weight: $W$ before the update.
-        rank: $k$, from 1 to the smaller size of the weight.
-        side: "left", "right" or "both".
     """
     _require_one_shape(update, weight)
     if not 1 <= rank <= min(weight.shape[-2:]):
@@ -121,11 +103,6 @@ def independence_change(before: Weight, after: Weight, vectors: Vectors = "rows"
     r"""Change of PII, $\text{mean}_{i<j}|\cos(w_i', w_j')| - \text{mean}_{i<j}|\cos(w_i, w_j)|$: above 0 is worse.
 
     Between -1 and 1; 0 for a rotation of all vectors and for any change of their lengths.
-
-    Args:
-        before: $W$.
-        after: $W'$.
-        vectors: The weight vectors: "rows" or "columns".
     """
     _require_one_shape(before, after)
     return parameter_independence(after, vectors) - parameter_independence(before, vectors)
@@ -137,11 +114,6 @@ def angle_change(before: Weight, after: Weight, vectors: Vectors = "rows") -> Sc
     0 if and only if the update was conformal: all angles kept, as by a rotation or a change of lengths. At most $\pi$.
     Pairs in which a vector is zero, before or after, have no angle and are left out; nan without a pair. An angle is
     known to 1e-15, and to 1e-8 where two vectors are parallel.
-
-    Args:
-        before: $W$.
-        after: $W'$.
-        vectors: The weight vectors: "rows" or "columns".
     """
     _require_one_shape(before, after)
     old, new = (_scaled(weight_vectors(weight, vectors)) for weight in (before, after))
@@ -165,11 +137,6 @@ def conformality_defect(before: Weight, after: Weight, vectors: Vectors = "rows"
     0 for a conformal update. Small random updates of $n \le m$ orthogonal vectors of one length in dimension $m$ have
     $2/\sqrt{\pi m}$. A common translation of all vectors, which Lu et al. (2024) call conformal, is not: two orthogonal
     unit vectors moved by their sum go from 90 to 37 degrees. nan without a change.
-
-    Args:
-        before: $W$.
-        after: $W'$.
-        vectors: The weight vectors: "rows" or "columns".
     """
     return angle_change(before, after, vectors) / relative_size(after.double() - before.double(), before)
 
@@ -181,9 +148,6 @@ def translation_defect(update: Weight) -> Scalar:
 
     The $\eta\kappa$ of Lu et al. (2024) without its scale: 0 if all vectors move alike, $\sqrt2$ for orthogonal moves
     of one length, which is what exact Muon makes of a wide matrix; never above $\sqrt{2n/(n-1)}$. nan for no update.
-
-    Args:
-        update: $\Delta W$.
     """
     rows = _unit(update)
     return gradient_disparity(rows) * rows.shape[-2] ** 0.5

@@ -23,21 +23,12 @@ def parameter_independence(weight: Weight, vectors: Vectors = "rows") -> Scalar:
 
     Rows are output neurons or flattened filters. Gaussian vectors of dimension $m$ have
     $\Gamma(m/2)/(\sqrt\pi\,\Gamma((m+1)/2)) \approx \sqrt{2/(\pi m)}$.
-
-    Args:
-        weight: `(out, in)`.
-        vectors: The weight vectors: "rows" or "columns".
     """
     return mean_overlap(weight_vectors(weight, vectors), absolute=True)
 
 
 def diagonal_dominance(weight: Weight, vectors: Vectors = "rows") -> Scalar:
-    r"""$\min_i (|G_{ii}| - \sum_{j\ne i}|G_{ij}|)/|G_{ii}|$ of the weight vectors' Gram matrix: 1 is orthogonal.
-
-    Args:
-        weight: `(out, in)`.
-        vectors: The weight vectors: "rows" or "columns".
-    """
+    r"""$\min_i (|G_{ii}| - \sum_{j\ne i}|G_{ij}|)/|G_{ii}|$ of the weight vectors' Gram matrix: 1 is orthogonal."""
     rows = weight_vectors(weight, vectors).double()
     gram = (rows @ rows.mT).abs()
     diagonal = gram.diagonal(dim1=-2, dim2=-1)
@@ -45,31 +36,17 @@ def diagonal_dominance(weight: Weight, vectors: Vectors = "rows") -> Scalar:
 
 
 def soft_orthogonality(weight: Weight, remove_floor: bool = False) -> Scalar:
-    r"""$\|I - W^\top W\|_F$, not squared: 0 for orthonormal columns, $\sqrt{\text{in}-\text{out}}$ at least if wide.
-
-    Args:
-        weight: `(out, in)`.
-        remove_floor: Subtract what a wide matrix cannot go below.
-    """
+    r"""$\|I - W^\top W\|_F$, not squared: 0 for orthonormal columns, $\sqrt{\text{in}-\text{out}}$ at least if wide."""
     return deviation.soft_orthogonality(weight.double(), remove_floor=remove_floor)
 
 
 def double_sided_orthogonality(weight: Weight, remove_floor: bool = False) -> Scalar:
-    r"""$\|I - W^\top W\|_F + \|I - WW^\top\|_F$: 0 only for a square orthogonal matrix.
-
-    Args:
-        weight: `(out, in)`.
-        remove_floor: Subtract $\sqrt{|\text{out}-\text{in}|}$, which a matrix that is not square cannot go below.
-    """
+    r"""$\|I - W^\top W\|_F + \|I - WW^\top\|_F$: 0 only for a square orthogonal matrix."""
     return deviation.double_sided_orthogonality(weight.double(), remove_floor=remove_floor)
 
 
 def spectral_deviation(weight: Weight) -> Scalar:
-    r"""$\max_i |\sigma_i^2 - 1|$, what SRIP estimates: 0 for orthonormal rows or columns, whichever are fewer.
-
-    Args:
-        weight: `(out, in)`.
-    """
+    r"""$\max_i |\sigma_i^2 - 1|$, what SRIP estimates: 0 for orthonormal rows or columns, whichever are fewer."""
     return (singular_values(weight).square() - 1).abs().amax(-1)
 
 
@@ -77,20 +54,12 @@ def mutual_coherence(weight: Weight, vectors: Vectors = "rows") -> Scalar:
     r"""$\max_{i\ne j} |\cos(w_i, w_j)|$ over pairs of weight vectors; 0 is orthogonal, also where there is no pair.
 
     $n$ vectors in dimension $m < n$ have at least $\sqrt{(n-m)/(m(n-1))}$ (Welch, 1974).
-
-    Args:
-        weight: `(out, in)`.
-        vectors: The weight vectors: "rows" or "columns".
     """
     return deviation.mutual_coherence(weight_vectors(weight, vectors).double())
 
 
 def rms_operator_norm(weight: Weight) -> Scalar:
-    r"""How much a layer can enlarge a root mean square: $\sqrt{d_\text{in}/d_\text{out}}\,\|W\|_2$.
-
-    Args:
-        weight: `(out, in)`.
-    """
+    r"""How much a layer can enlarge a root mean square: $\sqrt{d_\text{in}/d_\text{out}}\,\|W\|_2$."""
     out, fan_in = weight.shape[-2:]
     return math.sqrt(fan_in / out) * singular_values(weight)[..., 0]
 

@@ -11,7 +11,7 @@ from torch.nn.utils import skip_init
 
 from orthoscope.activations import Activation, activation
 
-Layer = TypeVar("Layer", bound=nn.Module)
+Module = TypeVar("Module", bound=nn.Module)
 
 ORDERS = ("norm-activation", "activation-norm")
 
@@ -85,10 +85,10 @@ def embedding(count: int, width: int) -> nn.Embedding:
     return _without_values(nn.Embedding, count, width)
 
 
-def _without_values(kind: type[Layer], *sizes: int, **options: Any) -> Layer:
+def _without_values(kind: type[Module], *sizes: int, **options: Any) -> Module:
     # `skip_init` would put the layer on the CPU despite `with torch.device(...)`.
     device = torch.get_default_device()
-    layer: Layer = skip_init(kind, *sizes, **options, device=device)
+    layer: Module = skip_init(kind, *sizes, **options, device=device)
     return layer
 
 

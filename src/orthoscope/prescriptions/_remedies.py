@@ -27,7 +27,7 @@ _PARAMETRIZE = """for module in list(model.modules()):
 
 
 def orthogonal_weights(diagnosis: Diagnosis) -> Prescription | None:
-    """Orthogonal weights at the gain of the activation."""
+    """Orthogonal weights at the critical gain of the activation."""
     if not diagnosis.anatomy.weights:
         return None
     main = _main_activation(diagnosis)
@@ -68,7 +68,7 @@ def weaker_branches(diagnosis: Diagnosis) -> Prescription | None:
 
 
 def weaker_branches_anew(diagnosis: Diagnosis) -> Prescription | None:
-    """The same after Xavier weights."""
+    """The same after Xavier initialization."""
     branches, weights = weaker_branches(diagnosis), xavier_weights(diagnosis)
     if branches is None or weights is None:
         return None
@@ -83,7 +83,7 @@ def weaker_branches_anew(diagnosis: Diagnosis) -> Prescription | None:
 
 
 def unit_variance(diagnosis: Diagnosis) -> Prescription | None:
-    """LSUV: against signals that die or blow up; it does not see samples collapse."""
+    """LSUV: against signals that vanish or explode; it does not detect rank collapse."""
     if not diagnosis.anatomy.weights or diagnosis.anatomy.norms:
         return None
     return Prescription(
@@ -94,7 +94,7 @@ def unit_variance(diagnosis: Diagnosis) -> Prescription | None:
 
 
 def iterative_orthogonalization(diagnosis: Diagnosis) -> Prescription | None:
-    """Data-dependent weights against collapse; needs hidden layers, and no normalization that would undo it."""
+    """Data-dependent weights against rank collapse; needs hidden layers, and no normalization that would undo it."""
     if len(diagnosis.anatomy.weights) < 3 or diagnosis.anatomy.norms or Symptom.COLLAPSE not in diagnosis.symptoms:
         return None
     samples, needed = diagnosis.recording.samples, _samples_needed(diagnosis)

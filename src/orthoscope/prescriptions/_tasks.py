@@ -1,6 +1,6 @@
-"""Tasks of a confirmation without data of the user's own, digits or text made to fit the batch, and their baselines.
+"""Training tasks for a confirmation without user data: digits or text made to fit the batch, and their baselines.
 
-A training is compared with the best constant answer and with a shallow network on the same data.
+A training is compared with the best constant prediction and with a shallow network on the same data.
 """
 
 import math
@@ -103,7 +103,7 @@ _STEPS = 10  # of LBFGS, each with a line search: a constant has few directions
 
 
 class _Constant(nn.Module):
-    """The same answer whatever is asked; for a sequence, the same at every place, of which there may be any number."""
+    """A constant prediction; for sequences of any length, the same at every position."""
 
     def __init__(self, inputs: Tensor, output: Tensor) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""The hooks: what is taken from each module call while it happens. Small reductions only, never an activation.
+"""Forward and gradient hooks: each module call is reduced to a few small tensors at once; no activation is kept.
 
-Hooks on tensors, not on modules, follow gradients: module backward hooks refuse in-place operations. Outputs are
-reduced inside the forward hook: a stored tensor may be overwritten in place later.
+Gradients are followed by hooks on tensors, because module backward hooks refuse in-place operations. Outputs are
+reduced inside the forward hook, because a stored tensor may be overwritten in place later.
 """
 
 import weakref
@@ -25,7 +25,7 @@ _EQUAL = 1e-6
 
 @dataclass(eq=False)  # two calls are never the same call, whatever they hold
 class ModuleCall:
-    """What one module call leaves behind: triangular factors of its output, a gradient norm, and a few facts."""
+    """What is kept of one module call: triangular factors of its output, a gradient norm, and a few facts."""
 
     name: str
     index: int  # 0 for the first call of this module in the pass

@@ -32,15 +32,31 @@ SCHEMA = "orthoscope.watch/2"
 
 
 class RiskWarning(UserWarning):
-    """A network in training has become worse than it was."""
+    """The verdict of a network in training became worse, or a snapshot or a logger failed."""
 
 
 class StopTraining(Exception):  # noqa: N818 - a request, not an error
-    """Raised in a loop that is to end; the context of the watch catches it."""
+    """Raised to end a training loop; the context of the watch catches it."""
 
 
 class Watch(Viewed):
-    """What was seen while the context is open; see `watch`."""
+    """Snapshots of a model while the context is open, made by `watch`.
+
+    Args:
+        model: As for `watch`.
+        optimizer: As for `watch`.
+        every: As for `watch`.
+        profile: As for `watch`.
+        updates: As for `watch`.
+        log: As for `watch`.
+        logger: As for `watch`.
+        on_risk: As for `watch`.
+        loss: As for `watch`.
+        samples: As for `watch`.
+        batch_statistics: As for `watch`.
+        largest: As for `watch`.
+        halt: Called with the reason if training is to stop; by default it raises `StopTraining`.
+    """
 
     def __init__(
         self,
@@ -91,12 +107,12 @@ class Watch(Viewed):
 
     @property
     def rows(self) -> list[UpdateRow]:
-        """What recorded steps did to every matrix; empty without `updates`."""
+        """The effect of recorded steps on every matrix; empty without `updates`."""
         return [] if self._updates is None else self._updates.rows
 
     @property
     def skipped(self) -> dict[str, str]:
-        """Parameters whose updates were not looked at, and why."""
+        """Parameters whose updates were not recorded, and why."""
         return {} if self._updates is None else self._updates.skipped
 
     def __enter__(self) -> "Watch":
@@ -121,7 +137,7 @@ class Watch(Viewed):
         return isinstance(error, StopTraining) and str(error) == self.stopped
 
     def close(self) -> None:
-        """Take the hooks away, as the end of the context does; what was seen stays."""
+        """Remove the hooks, as the end of the context does; history and rows stay."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -129,7 +145,7 @@ class Watch(Viewed):
             self._updates.forget()
 
     def _before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Look, if this is the first call with gradients since a step that asks for it."""
+        """Take a snapshot, if this is the first call with gradients since a step that asks for it."""
         due = self.step % self.every == 0 and self.step != self._looked_at
         if due and not self._looking and torch.is_grad_enabled():
             self._looked_at, self._looking = self.step, True
@@ -158,7 +174,7 @@ class Watch(Viewed):
             self._fail("log", f"step {self.step}, not logged: {failure}")
 
     def _fail(self, verb: str, sentence: str) -> None:
-        """Note what must not end somebody's training, and warn of the first of its kind."""
+        """Note a problem that must not end the training, and warn of the first of its kind."""
         self.problems.append(sentence)
         if verb not in self._failed:
             self._failed.add(verb)
@@ -213,7 +229,7 @@ class Watch(Viewed):
         }
 
     def table(self, step: int | None = None) -> str:
-        """What was seen, a line a look; and what that step, or the latest recorded, did, a line a matrix."""
+        """The history, one line per snapshot, and the updates of a step, by default the latest, one line per matrix."""
         document = self.document()
         parts = [history_text(document)] if self._profile and step is None else []
         return "\n".join(parts + ([watch_table(document, step)] if self._updates is not None else []))
@@ -230,9 +246,10 @@ class Watch(Viewed):
 
 
 def _weak_hook(method: Callable[..., None]) -> Callable[..., None]:
-    """A hook that does nothing once its watch is gone: torch keeps hooks of all optimizers for ever, and with a bound
-    method the watch and its model, if a training ended by an exception. It is not removed then, for that may be while
-    torch goes through its hooks.
+    """A hook that does nothing once its watch is gone.
+
+    torch keeps hooks of all optimizers forever; a bound method would keep the watch and its model alive if training
+    ended by an exception. The hook is not removed then, because that may be while torch iterates over its hooks.
     """
     reference = weakref.WeakMethod(method)
 
@@ -273,26 +290,47 @@ def watch(
     batch_statistics: bool = True,
     largest: int = 4096,
 ) -> Watch:
-    """Look at `model` when training starts and after every `every` steps: `with watch(model) as w:` around any loop.
+    """Watch a training: snapshots of `model` at its start and every few steps, from a `with` block around the loop.
 
-    `profile` diagnoses it on the batch of that step, at most its first `samples`, just before the loop's own forward
-    pass; `w.history` keeps the verdict and the scalars, `w.latest` the last diagnosis. `updates` records what
-    every `every`-th optimizer step, beginning with the first, does to every matrix, in `w.rows`; that takes a
-    decomposition of each, and the time of some ten steps. Training is the same to the last bit.
+    A snapshot is a diagnosis on the batch of that step, just before the loop's own forward pass. `w.history` keeps
+    verdict
+    and scalars of each, `w.latest` the last diagnosis. Training is bit-identical. A snapshot or a logger that fails
+    does
+    not end the training: a warning is given, and `w.problems` says what failed. Under DDP or FSDP all processes must
+    watch; the first one writes.
 
-    `log` names a file that every record is appended to, one line of JSON each. At most eight scalars go to `logger`:
-    TensorBoard's writer, W&B, MLflow, trackio, a logger of Lightning, a function of scalars and step, or a list of
-    them; "active" means the runs of W&B, MLflow and trackio that are open. With `on_risk="warn"` a warning is given
-    when the verdict becomes worse than it ever was; "stop" also ends the loop when it is SICK: the `with` block is
-    left, and `w.stopped` says why.
+    Args:
+        model: The model as it is called in training, with its wrappers.
+        optimizer: The optimizers whose steps count; by default every one that updates parameters of the model, also one
+            made later; of nested ones the outermost.
+        every: Steps between snapshots.
+        profile: Take snapshots.
+        updates: Record in `w.rows` the effect of every `every`-th optimizer step on every matrix, from the first step
+            on.
+            That takes a decomposition of each matrix, and the time of some ten steps.
+        log: File to which every record is appended, one line of JSON each.
+        logger: Where at most eight scalars go: TensorBoard's writer, W&B, MLflow, trackio, a logger of Lightning, a
+            function of scalars and step, or a list of them; "active" means the open runs of W&B, MLflow and trackio.
+        on_risk: "warn" gives a warning when the verdict becomes worse than it ever was; "stop" also ends the loop when
+            it
+            is SICK: the `with` block is left, and `w.stopped` says why.
+        loss: As for `diagnose`. A model that is called with `labels`, as those of transformers, has a loss of its own.
+        samples: Use at most so many samples from the front of the batch.
+        batch_statistics: As for `diagnose`.
+        largest: Matrices with more rows are skipped, because every pair of rows is compared; `w.skipped` lists them.
 
-    `loss` and `batch_statistics` are those of `diagnose`; a model that is called with `labels`, as those of
-    transformers are, has a loss of its own. Without `optimizer`, every optimizer that moves parameters of the model is
-    watched, also one made later; of nested ones the outermost. Which matrices a parameter holds is said by the
-    optimizer, if that is `Muon`, else by its layer. Matrices of more than `largest` rows are skipped, because every
-    pair of rows is compared; `w.skipped` says what was skipped and why. Models that are spread over ranks are looked
-    at by all of them together, so every rank must watch; the first one writes. A look or a logger that fails does not
-    end the training: a warning is given, and `w.problems` says what failed.
+    Returns:
+        The watch, a context manager.
+
+    Raises:
+        TypeError, ValueError: If an argument has no meaning.
+
+    Example:
+        >>> model = orthoscope.models.MLP(depth=4, width=16)
+        >>> with orthoscope.watch(model, every=100) as w:
+        ...     loss = model(torch.randn(8, 16)).square().mean()
+        >>> len(w.history)
+        1
     """
     return Watch(
         model,
