@@ -50,13 +50,17 @@ def described(docstring: str) -> set[str]:
     return {name for section in sections for name in re.findall(r"^    \*{0,2}(\w+): \S", section, re.M)}
 
 
+def parameters(value: Any) -> set[str]:
+    """Names of the arguments of a function or constructor; none of enumerations and of plain exceptions."""
+    is_plain = inspect.isclass(value) and issubclass(value, (BaseException, str)) and "__init__" not in vars(value)
+    return set() if is_plain else set(inspect.signature(value).parameters)
+
+
 def undocumented(name: str, value: Any) -> set[str]:
     """Parameters that neither the docstring nor that of the package describes."""
-    if inspect.isclass(value) and issubclass(value, (BaseException, str)) and "__init__" not in vars(value):
-        return set()
     package = importlib.import_module(f"orthoscope.{name.rpartition('.')[0]}".rstrip("."))
-    known = described(value.__doc__ or "") | described(package.__doc__ or "")
-    return set(inspect.signature(value).parameters) - {"self"} - known
+    texts = (value.__doc__, package.__doc__, value.__init__.__doc__ if inspect.isclass(value) else None)
+    return parameters(value).difference(*(described(text or "") for text in texts))
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -83,7 +87,7 @@ def test_a_package_describes_only_arguments_that_its_functions_have() -> None:
     for package in PACKAGES:
         glossary = described(importlib.import_module(f"orthoscope.{package}").__doc__ or "")
         members = [value for name, value in PUBLIC.items() if name.startswith(f"{package}.")]
-        used = {parameter for value in members for parameter in inspect.signature(value).parameters}
+        used = set().union(*map(parameters, members))
         assert glossary <= used, f"orthoscope.{package} describes arguments that none of its functions has"
 
 

@@ -29,10 +29,10 @@ def activation_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         model: Searched, not changed.
     """
     known: dict[str, bool] = {}
-    yield from _walk("", model, known)
+    yield from _find_activations("", model, known)
 
 
-def _walk(prefix: str, module: nn.Module, known: dict[str, bool]) -> Iterator[tuple[str, nn.Module]]:
+def _find_activations(prefix: str, module: nn.Module, known: dict[str, bool]) -> Iterator[tuple[str, nn.Module]]:
     for name, child in module._modules.items():  # named_children would skip the second place of a shared module
         if child is None:
             continue
@@ -44,7 +44,7 @@ def _walk(prefix: str, module: nn.Module, known: dict[str, bool]) -> Iterator[tu
             if known[text]:
                 yield f"{prefix}{name}", child
         else:
-            yield from _walk(f"{prefix}{name}.", child, known)
+            yield from _find_activations(f"{prefix}{name}.", child, known)
 
 
 def is_activation(module: nn.Module) -> bool:

@@ -19,7 +19,7 @@ from orthoscope.probe.modules import class_name, unwrapped
 
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
 
-ANYTHING = 1e9  # a tolerance that the first products meet
+_LOOSE_TOLERANCE = 1e9  # a tolerance that is met after the first iteration
 # Between random and trained networks of orthoscope_papers/li2023: the limit, and whether a score must be above it.
 LIMITS = {"RA1": (0.3, True), "RA2": (0.9, False), "RA3": (0.1, False), "RA4": (0.3, True)}
 
@@ -108,7 +108,7 @@ class Alignment(Viewed):
         if dead:
             parts.append(f"{len(dead)} of {len(self.scores.names)} blocks are dead, the first {dead[0]}")
         if len(dead) == len(self.scores.names):
-            parts.append("branches may begin at zero by design: measure after some training")
+            parts.append("branches may be zero-initialized: measure after some training")
         return "; ".join(parts)
 
     def document(self) -> dict[str, Any]:
@@ -154,16 +154,16 @@ def align(
     """
     start = time.perf_counter()
     if classes < 1:
-        raise ValueError(f"classes is a number of directions: give at least 1, got {classes}")
+        raise ValueError(f"classes={classes}, but must be at least 1")
     call = as_call(model, batch)
     if samples < 1:
-        raise ValueError(f"a Jacobian is taken at a sample: give at least 1, got {samples}")
+        raise ValueError(f"samples={samples}, but Jacobians need at least 1 sample")
     chosen = first_samples(call, samples)
     shared: dict[str, Any] = {"token": token, "seed": seed, "statistics": None if running_statistics else call}
     jacobians = residual_jacobians(model, chosen, blocks, (classes + 1) if top is None else top, **shared)
     notes = []
     if call.samples < 2 and not running_statistics:
-        notes.append("one sample has no batch statistics: give more, or use running statistics")
+        notes.append("one sample has no batch statistics: give more samples, or use running statistics")
     return Alignment(
         name=name or class_name(unwrapped(model)),
         jacobians=jacobians,
@@ -177,11 +177,11 @@ def align(
 
 def _whole(model: nn.Module, chosen: Call, call: Call, running_statistics: bool) -> Isometry | None:
     try:
-        # Only the whole spectrum counts here; where it is not to be had, the few largest need not be right.
+        # Only complete spectra are used: for others the tolerance does not matter.
         statistics = None if running_statistics else call
-        (whole,) = layer_jacobians(model, chosen, statistics=statistics, tolerance=ANYTHING)
+        (whole,) = layer_jacobians(model, chosen, statistics=statistics, tolerance=_LOOSE_TOLERANCE)
     except (ValueError, RuntimeError):
-        return None  # tokens are no numbers, and outputs need not be one tensor
+        return None  # token ids have no Jacobian, and the output may not be one tensor
     if whole.singular_values.shape[-1] < min(whole.operator.shape):
         return None
     mean, spread = dynamical_isometry(whole.singular_values)

@@ -17,7 +17,7 @@ from orthoscope.findings import Finding, State, Verdict
 FILE = "calibration.json"
 SCHEMA = "orthoscope.calibration/1"
 TYPICAL_DEPTH = 50  # weight layers that limits are quoted for
-DEEPEST = 301  # weight layers of the deepest network that was trained: a law is not carried beyond
+DEEPEST = 301  # weight layers of the deepest network that was trained: laws are not extrapolated beyond
 AT_RISK = 0.2  # the risk at which a network is no longer called healthy
 
 
@@ -34,11 +34,11 @@ class Law:
     limit: float
     power: float
     sharpness: float
-    spared: int = 0
+    min_depth: int = 0
 
     def log_odds(self, value: float, layers: int) -> float:
         """Log-odds of not training; minus infinity where the number does not count."""
-        if layers < self.spared or not value > 0:
+        if layers < self.min_depth or not value > 0:
             return -math.inf
         depth = math.log(min(layers, DEEPEST) / TYPICAL_DEPTH)
         return self.sharpness * (math.log(value / self.limit) - self.power * depth)
@@ -79,14 +79,17 @@ class Calibration:
 def read(text: str) -> Calibration:
     """A calibration from the text of its file."""
     document = json.loads(text)
-    laws = {name: Law(**law) for name, law in document["laws"].items()}
+    laws = {
+        name: Law(law["limit"], law["power"], law["sharpness"], min_depth=law["spared"])
+        for name, law in document["laws"].items()
+    }
     return Calibration(laws, document["lapse"], document)
 
 
 CALIBRATION = read(resources.files("orthoscope").joinpath(FILE).read_text("utf-8"))
 
-# How the number of a check turns into one that is the larger the worse.
-SIGNS: dict[str, Callable[[float], float]] = {
+# From the number of a check to one that is larger the worse.
+RISK_NUMBERS: dict[str, Callable[[float], float]] = {
     "sample rank": lambda share: 1 / share if share > 0 else math.inf,
     "gradient growth": lambda growth: growth,
     "gradient decay": lambda growth: -growth,
@@ -98,19 +101,19 @@ def risk(findings: Sequence[Finding], weight_layers: int, calibration: Calibrati
 
     nan if a number was not measured and the others are good.
     """
-    if any(finding.check not in SIGNS and finding.severity is Verdict.SICK for finding in findings):
+    if any(finding.check not in RISK_NUMBERS and finding.severity is Verdict.SICK for finding in findings):
         return calibration.risk(math.inf)
-    odds = [_log_odds(finding, weight_layers, calibration) for finding in findings if finding.check in SIGNS]
+    odds = [_log_odds(finding, weight_layers, calibration) for finding in findings if finding.check in RISK_NUMBERS]
     seen = [number for number in odds if number is not None]
     worst = max(seen, default=-math.inf)
-    # What was not looked at may be what ends it: only a bad sign says enough by itself.
+    # An unmeasured number may be the bad one: only a bad number is enough by itself.
     return calibration.risk(worst) if worst > 0 or (odds and len(seen) == len(odds)) else math.nan
 
 
 def _log_odds(finding: Finding, weight_layers: int, calibration: Calibration) -> float | None:
     if finding.state is State.NOT_CHECKED or finding.measured is None:
         return None
-    value = SIGNS[finding.check](finding.measured.value)
+    value = RISK_NUMBERS[finding.check](finding.measured.value)
     return calibration.laws[finding.check].log_odds(value, weight_layers)
 
 
@@ -125,6 +128,6 @@ def trained(final_loss: float, reference_loss: float, guessing_loss: float) -> b
     if not reference_loss < guessing_loss:
         raise ValueError(
             f"the reference ends at {reference_loss:.4g}, no better than guessing, {guessing_loss:.4g}: "
-            "nothing can be decided by it"
+            "train it longer, or give data that it can learn"
         )
     return final_loss <= guessing_loss - (guessing_loss - reference_loss) / 2

@@ -11,7 +11,7 @@ from orthoscope.diagnosis.calibration import TYPICAL_DEPTH
 from orthoscope.metrics import Slope, depth_slope
 from orthoscope.probe import Layer, Recording, Representation, Status
 
-# Fewer directions than this, and a rank says nothing: two samples always span a line.
+# With fewer directions a rank means nothing: two samples always span a line.
 _FEWEST_DIRECTIONS = 4
 ENOUGH_DIRECTIONS = 21
 
@@ -113,7 +113,7 @@ def _extreme_gradient(recording: Recording, extreme: Callable[..., float]) -> Ch
 
 def _profile_or_reason(recording: Recording) -> GradientProfile:
     if not recording.gradient_source:
-        raise NotChecked("nothing in the output can be differentiated")
+        raise NotChecked("the output has no autograd graph")
     profile = gradient_profile(recording)
     if profile is None:
         raise NotChecked("fewer than 3 weight layers have a finite gradient that is not zero")
@@ -135,7 +135,7 @@ def starved_layers(recording: Recording) -> CheckValue:
 def cut_off_layers(recording: Recording) -> CheckValue:
     """Number of trainable weight layers without any gradient: detached from the output, or run without autograd."""
     if not recording.gradient_source:
-        raise NotChecked("nothing in the output can be differentiated")
+        raise NotChecked("the output has no autograd graph")
     cut = [
         layer
         for layer in recording.layers
@@ -180,7 +180,7 @@ def sample_rank(recording: Recording) -> CheckValue:
     narrowest = math.inf
 
     def share(layer: Layer) -> float | None:
-        # What a bottleneck let go no later layer can bring back: it is judged by its narrowest layer so far.
+        # Directions lost in a bottleneck cannot return: the capacity is that of the narrowest layer so far.
         nonlocal narrowest
         if layer.depth is not None:
             narrowest = min(narrowest, layer.capacity)
@@ -215,7 +215,7 @@ def input_rank(recording: Recording) -> CheckValue:
     """The same for the samples of the batch itself."""
     _several_samples(recording)
     if not recording.input.kind.startswith(("float", "bfloat")):
-        raise NotChecked("the input is not of real numbers: ids have no directions")
+        raise NotChecked("token ids have no directions")
     share = _rank_share(recording.input.sample_view, recording.input.capacity)
     if share is None:
         raise NotChecked(f"a rank needs at least {_FEWEST_DIRECTIONS} samples and units")
@@ -224,7 +224,7 @@ def input_rank(recording: Recording) -> CheckValue:
 
 def _several_samples(recording: Recording) -> None:
     if recording.samples < 2:
-        raise NotChecked("one sample has nobody to be compared with: give a batch of at least 8")
+        raise NotChecked("the batch has one sample: give at least 8 to compare")
 
 
 def _rank_share(view: Representation | None, capacity: int) -> float | None:
@@ -254,7 +254,7 @@ def _persistent(recording: Recording, value: Callable[[Layer], float | None], wh
     _several_samples(recording)
     values = [(layer, number) for layer in recording.layers if (number := value(layer)) is not None]
     if not values:
-        raise NotChecked(f"no layer shows enough {what} and units to speak of directions")
+        raise NotChecked(f"no layer has enough {what} and units for a rank or angles")
 
     def begins(limit: float) -> str | None:
         low = [number < limit for _, number in values]

@@ -24,8 +24,8 @@ from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, 
 from orthoscope.probe.modules import class_name, unwrapped
 from orthoscope.probe.record import Loss
 
-# Without one of these, nothing is known of what the network does to samples or to gradients.
-_TELLING = ("sample angles", "gradient growth", "gradient arrives")
+# Without one of these, neither samples nor gradients were judged.
+_ESSENTIAL_CHECKS = ("sample angles", "gradient growth", "gradient arrives")
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +75,7 @@ class Diagnosis(Viewed):
     @property
     def judged(self) -> bool:
         """Whether samples or gradients could be checked at all; if not, the verdict is never HEALTHY."""
-        return any(f.check in _TELLING and f.state is not State.NOT_CHECKED for f in self.findings)
+        return any(f.check in _ESSENTIAL_CHECKS and f.state is not State.NOT_CHECKED for f in self.findings)
 
     @property
     def symptoms(self) -> tuple[Symptom, ...]:

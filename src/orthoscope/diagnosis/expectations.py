@@ -43,23 +43,23 @@ class Expectation:
     refusal: str = ""  # why there is no prediction; empty if there may be one
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of the network
     inputs: Inputs | None = None
-    output_gradient: float = math.nan  # log-norm at the network's output, where the way back begins
+    output_gradient: float = math.nan  # log-norm at the network's output, where backpropagation starts
 
     @property
     def reason(self) -> str:
         """Why there is no prediction, empty if there is one."""
-        return self.refusal or self._worked_out[1]
+        return self.refusal or self._computed[1]
 
     @cached_property
     def signals(self) -> Mapping[str, Signal]:
         """By the name of the module whose output it is."""
-        found = self._worked_out[0]
+        found = self._computed[0]
         return {} if found is None else _signals(found)
 
     @cached_property
     def log_gradients(self) -> Mapping[str, float]:
         """By the name of the linear layer at whose output it is."""
-        found = self._worked_out[0]
+        found = self._computed[0]
         if found is None or math.isnan(self.output_gradient):
             return {}
         pairs = zip(_linear_names(found), found.log_gradients(), strict=True)
@@ -68,7 +68,7 @@ class Expectation:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The statements it rests on."""
-        found = self._worked_out[0]
+        found = self._computed[0]
         return () if found is None else sources_of(found.network)
 
     def of(self, layer: Layer) -> Expected | None:
@@ -81,7 +81,7 @@ class Expectation:
         return expected_numbers(self.signals[name], layer.samples, layer.units, log_gradient)
 
     @cached_property
-    def _worked_out(self) -> tuple[Propagation | None, str]:
+    def _computed(self) -> tuple[Propagation | None, str]:
         if self.refusal or self.inputs is None:
             return None, self.refusal
         try:

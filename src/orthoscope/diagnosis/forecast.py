@@ -33,7 +33,7 @@ from orthoscope.theory import (
     sources_of,
 )
 
-_DIGITS = 9  # of a growth that are more than rounding: none reads +0.00 and the next -0.00
+_DIGITS = 9  # significant digits of a growth: rounding errors would show as +0.00 and -0.00
 _LARGEST = torch.finfo(torch.float32).max
 
 _NO_GRADIENT = "theory has no gradient for this network"
@@ -117,7 +117,7 @@ def _layer(index: int) -> str:
     return f"layer {index + 1}"
 
 
-_DEEPEST = 2000  # layers; propagating through more takes longer than anybody waits
+_DEEPEST = 2000  # layers; propagating through more takes minutes
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ def _propagated(
     try:
         return propagate(network, inputs, depth, progress), ""
     except LostSignal as lost:
-        # Lost in the head, the last layer is of no use either: every depth that is shown has its head.
+        # If the signal is lost in the head, the last layer is dropped too: every depth shown has a head.
         layers = lost.layers - (lost.layers == depth)
         if layers == 0:
             raise

@@ -69,13 +69,13 @@ def initial_arguments(model: nn.Module) -> Mapping[str, Any]:
         raise NoTheory(f"theory covers the fully connected networks of orthoscope.models, not {type(model).__name__}")
     arguments = model.arguments
     if arguments["init"] is None:
-        raise NoTheory("its weights come from a function, whose variance is not known")
+        raise NoTheory("its weights are drawn by a function, whose variance is unknown")
     if structure(model) != model.made_of:
-        raise NoTheory("its modules are not those it was made with")
+        raise NoTheory("its modules were changed since it was built")
     if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
-        raise NoTheory("a forward hook may change what theory does not see")
+        raise NoTheory("it has forward hooks, which may change its outputs")
     if not _as_drawn(model, model.drawn):
-        raise NoTheory("its weights are no longer as they were drawn: theory is of networks at initialization")
+        raise NoTheory("its weights changed since initialization: theory is of networks at initialization")
     return arguments
 
 
@@ -161,7 +161,7 @@ def signs_of_training(model: nn.Module) -> str:
     """
     drawn = is_as_drawn(model)
     if drawn is not None:
-        return "" if drawn else "its weights are no longer as they were drawn"
+        return "" if drawn else "its weights changed since initialization"
     for name, module in model.named_modules():
         counted = getattr(module, "num_batches_tracked", None)
         if isinstance(counted, Tensor) and not counted.is_meta and int(counted) > 0:
@@ -179,7 +179,7 @@ def _uneven(module: Any) -> bool:
     return any(value.numel() > 1 and bool((value != value.flatten()[0]).any()) for value in whole)
 
 
-_RARE = 28.0  # a fresh end of a weight is missed with probability exp(-14), about one in a million
+_RARE = 28.0  # an untrained weight is rejected with probability exp(-14), about one in a million
 
 
 def doubt_that_drawn(model: nn.Module) -> str:
@@ -197,10 +197,10 @@ def doubt_that_drawn(model: nn.Module) -> str:
         return signs
     layers = weight_layers(model)
     if not layers:
-        return "no layer has weights that could be compared with a fresh draw"
+        return "no layer has weights that could be compared with torch's default"
     for name, layer in layers:
         if not _looks_drawn(layer.weight, layer.bias):
-            return f"the weights of {name!r} are not as torch draws them"
+            return f"the weights of {name!r} are not drawn by torch's default"
     return ""
 
 

@@ -58,12 +58,12 @@ class Rule:
         return -math.inf if self.low_is_bad else math.inf
 
 
-# A law counts the larger for the worse; a share of directions is the inverse of its number.
+# In a law a larger number is worse; the rank is a share, so the law is of its inverse.
 _RANK, _GROWTH, _DECAY = (CALIBRATION.laws[name] for name in ("sample rank", "gradient growth", "gradient decay"))
 
 # Networks with fewer weight layers recover from a collapse. Not a fitted number: the fit must not depend on itself.
 _MIN_DEPTH_FOR_SICK = 29
-# A share of directions: samples that have all that are enough have not collapsed, however deep the network.
+# As a share of the rank of a healthy network: above it there is no collapse, however deep the network.
 MAX_RANK_FRACTION = 0.99
 
 # Where the limits come from: docs/method.md and docs/calibration.md. Growth is in e-folds.
@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
         1 / CALIBRATION.at_risk("sample rank"), 1 / _RANK.limit,
         "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
         "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
-        power=-_RANK.power, min_depth=_RANK.spared, ceiling=MAX_RANK_FRACTION,
+        power=-_RANK.power, min_depth=_RANK.min_depth, ceiling=MAX_RANK_FRACTION,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, checks.token_angles, "1 - mean cosine", 3e-3, 1e-3,

@@ -32,7 +32,7 @@ def soft_orthogonality(weight: Weight, squared: bool = False, remove_floor: bool
         squared: Square the norm.
         remove_floor: Subtract $\sqrt{\text{in}-\text{out}}$, which a wide weight cannot go below.
     """
-    return _precisely(lambda matrix: deviation.soft_orthogonality(matrix, squared, remove_floor), weight)
+    return _in_float32(lambda matrix: deviation.soft_orthogonality(matrix, squared, remove_floor), weight)
 
 
 def double_sided_orthogonality(weight: Weight, squared: bool = False, remove_floor: bool = False) -> Scalar:
@@ -46,7 +46,7 @@ def double_sided_orthogonality(weight: Weight, squared: bool = False, remove_flo
         squared: Square the norms.
         remove_floor: Subtract $\sqrt{|\text{out}-\text{in}|}$, which a weight that is not square cannot go below.
     """
-    return _precisely(lambda matrix: deviation.double_sided_orthogonality(matrix, squared, remove_floor), weight)
+    return _in_float32(lambda matrix: deviation.double_sided_orthogonality(matrix, squared, remove_floor), weight)
 
 
 def srip(weight: Weight, steps: int = 2, start: Tensor | None = None, squared: bool = False) -> Scalar:
@@ -79,7 +79,7 @@ def srip(weight: Weight, steps: int = 2, start: Tensor | None = None, squared: b
 
     if steps < 1:
         raise ValueError(f"power iteration takes at least one step, got steps={steps}")
-    return _precisely(estimate, weight)
+    return _in_float32(estimate, weight)
 
 
 def mutual_coherence(weight: Weight) -> Scalar:
@@ -91,10 +91,10 @@ def mutual_coherence(weight: Weight) -> Scalar:
     Args:
         weight: A real matrix `(out, in)`, or a batch of them.
     """
-    return _precisely(lambda matrix: deviation.mutual_coherence(deviation.smaller_side(matrix)), weight)
+    return _in_float32(lambda matrix: deviation.mutual_coherence(deviation.smaller_side(matrix)), weight)
 
 
-def _precisely(penalty: Callable[[Tensor], Tensor], weight: Tensor) -> Tensor:
+def _in_float32(penalty: Callable[[Tensor], Tensor], weight: Tensor) -> Tensor:
     """In float32 at least: a Gram matrix in half precision cannot tell orthogonal from 1% off."""
     if not weight.is_floating_point():
         raise TypeError(

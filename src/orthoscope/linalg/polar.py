@@ -51,7 +51,8 @@ def polar_factor(matrix: Tensor) -> Tensor:
         ValueError: If it has fewer than two dimensions.
 
     Example:
-        >>> polar_factor(torch.diag(torch.tensor([2.0, 3.0])))  # the identity
+        >>> orthoscope.linalg.polar_factor(torch.diag(torch.tensor([2.0, -3.0]))).diagonal()
+        tensor([ 1., -1.])
     """
     check_matrices(matrix)
     if not (matrix.is_floating_point() or matrix.is_complex()):

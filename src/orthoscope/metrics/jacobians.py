@@ -317,9 +317,9 @@ def residual_alignment(
         ValueError: If there is no Jacobian, or `classes` is below 1.
     """
     if classes < 1:
-        raise ValueError(f"classes is a number of directions: give at least 1, got {classes}")
+        raise ValueError(f"classes={classes}, but must be at least 1")
     if len(jacobians) < 1:
-        raise ValueError("no Jacobian was given: alignment is about blocks")
+        raise ValueError("no Jacobian was given: alignment needs at least one residual block")
     values = [jacobian.singular_values.double().cpu() for jacobian in jacobians]
     leading = torch.stack([one[..., 0] for one in values])
     forward, reverse = alignment_matrices(jacobians, classes)

@@ -163,7 +163,7 @@ def _rows(hidden: Hidden, centered: bool) -> Float[Tensor, "*batch rows units"]:
     if not centered:
         return rows
     if rows.shape[-2] < 2:
-        raise ValueError("one sample without its mean is nothing: a centered metric needs at least 2 samples")
+        raise ValueError("the batch has one sample, and a centered metric needs at least 2")
     return contrasts(rows)
 
 

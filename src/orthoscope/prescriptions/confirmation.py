@@ -213,7 +213,7 @@ def _run(model: nn.Module, epoch: Epoch, loss: Loss, rate: float, steps: int, op
 
 def _check(steps: int, learning_rates: Sequence[float], optimizer: str) -> None:
     if steps < 10:
-        raise ValueError(f"{steps} steps decide nothing: the loss at the end is a mean of ten, give at least 10")
+        raise ValueError(f"steps={steps}, but the final loss is a mean over ten steps: give at least 10")
     if not learning_rates or not all(0 < rate < math.inf for rate in learning_rates):
         raise ValueError(f"learning rates are positive numbers, at least one, got {tuple(learning_rates)}")
     if optimizer not in OPTIMIZERS:
@@ -224,14 +224,16 @@ def _data(model: nn.Module, batches: Any, batch: Any, steps: int, seed: int) -> 
     """A function that gives each run the same batches in the same order, and where the data come from."""
     if batches is None:
         if batch is None:
-            raise ValueError("a training needs data: give batches of (inputs, targets), or a batch= that data can fit")
+            raise ValueError(
+                "there is no training data: give batches of (inputs, targets), or batch= for embedded data that fits it"
+            )
         task = fitting_task(model, batch)
         return _shuffled(task.inputs, task.targets, seed), task.source
     pair = isinstance(batches, tuple | list) and len(batches) == 2 and all(isinstance(t, Tensor) for t in batches)
     if pair and batches[0].ndim > 1:
         return _shuffled(batches[0], batches[1], seed), "your data"
     with torch.random.fork_rng():
-        # No more than a run can take: a loader may go on for ever, and what it gives may not fit into memory.
+        # At most one batch per step: a loader may be infinite, or not fit into memory.
         found = [(one[0], one[1]) for one in islice(batches, steps)]
     if not found:
         raise ValueError("the data is empty: give at least one batch of (inputs, targets)")

@@ -157,11 +157,11 @@ def _normalized(model: nn.Module, batch: Any) -> dict[str, bool]:
         made.update(_contents(tensor) for tensor in tensors_in(output))
 
     def before_layer(name: str) -> Any:
-        def look(_module: nn.Module, args: Any, kwargs: Any) -> None:
+        def note(_module: nn.Module, args: Any, kwargs: Any) -> None:
             given = next(tensors_in((args, kwargs)), None)
             found.setdefault(name, given is not None and _contents(given) in made)
 
-        return look
+        return note
 
     for module in twin.modules():
         if isinstance(module, _NORMS):

@@ -69,7 +69,7 @@ class Plan(Sequence[Prescription]):
 
         if self.applicable and (doubt := self.doubt(model)):
             raise ValueError(
-                f"nothing was changed, for the weights may be trained ({doubt}): if they are not, "
+                f"nothing was changed, because the weights may be trained ({doubt}): if they are not, "
                 "prescribe(diagnosis, trained=False) allows new ones in place"
             )
         fixed = fix_by_plan(self, model, batch, loss)
@@ -111,9 +111,9 @@ def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialize
         )
     if diagnosis.verdict is Verdict.HEALTHY:
         return Plan(diagnosis, ())
-    signs = diagnosis.anatomy.trained if trained is None else "you say that it is trained" if trained else ""
+    signs = diagnosis.anatomy.trained if trained is None else "trained=True was given" if trained else ""
     if signs and not reinitialize:
-        refusal = f"the weights are left alone, for {signs}: reinitialize=True allows new ones"
+        refusal = f"the weights are left unchanged, because {signs}: reinitialize=True allows new ones"
         return Plan(diagnosis, advice_for(diagnosis), refusal)
     found = [step for remedy in REMEDIES if (step := remedy(diagnosis)) is not None]
     return Plan(diagnosis, (*found, *advice_for(diagnosis)), allowed=trained is False or reinitialize)

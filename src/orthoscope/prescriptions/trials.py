@@ -240,13 +240,13 @@ def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model:
     before = plan.diagnosis
     attempted = tuple(tried.get(step.name, step) for step in plan.steps)
     if not state.steps or not kept(axes(before), state.axes):
-        sentence = "nothing that was tried mends the network without harm elsewhere: nothing was changed"
+        sentence = "no prescription improved the network without making something else worse: nothing was changed"
         return _unchanged(model, plan, Outcome.NOTHING_HELPED, sentence, attempted)
     steps = tuple(replace(step, outcome="kept") for step in state.steps)
     done = {step.name: step for step in steps}
     sentence = f"{before.verdict} → {state.diagnosis.verdict} by {', then '.join(done)}"
     if doubt := plan.doubt(model):
-        sentence += f"; on a copy, for your weights may be trained ({doubt})"
+        sentence += f"; on a copy, because your weights may be trained ({doubt})"
     return Fix(
         state.model,
         before,
@@ -266,7 +266,7 @@ def _refuse_unjudgeable(diagnosis: Diagnosis) -> None:
     """Raise a ValueError if it cannot be told whether a change helps: too few samples, or no known order of layers."""
     if diagnosis.recording.samples < FEWEST_SAMPLES:
         raise ValueError(
-            f"a batch of {diagnosis.recording.samples} is too small to tell whether a change helps: "
+            f"the batch has {diagnosis.recording.samples} samples, too few to tell whether a change helps: "
             f"give at least {FEWEST_SAMPLES} samples"
         )
     if not any(layer.depth is not None for layer in diagnosis.layers):

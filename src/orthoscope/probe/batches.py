@@ -70,7 +70,7 @@ def as_call(model: nn.Module, batch: Any, with_target: bool = False) -> Call:
         return Call(args=(batch,))
     raise ValueError(
         f"a batch is a tensor, tuple, dict or DataLoader, got {type(batch).__name__}: "
-        "give what you would call the model with"
+        "pass what the model is called with"
     )
 
 

@@ -23,7 +23,7 @@ from orthoscope.probe.samples import evenly_spaced
 
 _DIGITS = 4  # significant ones of a number that is drawn: more than a screen shows
 
-# Details are finer while layers are few: a kilobyte a layer, a third of it where there are thousands.
+# Resolution falls with the number of layers: a kilobyte per layer, a third of it for thousands of layers.
 _MANY_LAYERS, _MOST_LAYERS = 400, 3000  # from which on they are coarse; so many layers have them
 
 _LARGEST_SIDE = 256  # shorter side of a weight matrix whose spectrum is computed; the time grows as its cube

@@ -35,10 +35,10 @@ from orthoscope.probe.samples import (
     unit_direction,
 )
 
-# Numbers in one message: enough to say how the tensors of an output could be read.
+# Numbers in one message: enough to describe the possible layouts of the tensors of an output.
 _WORDS = 16
 _FINE, _FAILED = 1, 0
-# Tensors of an output that the processes look at together.
+# Tensors of an output that the processes compare.
 _CANDIDATES = 4
 
 
@@ -140,7 +140,7 @@ class Processes:
         """Tell the others how many samples this process has, and return the batch as all of them see it."""
         counts = tuple(count for (count,) in self.agree("the batch", [samples]))
         if not any(counts):
-            raise self.failure("the batch has no samples: give at least one, or eight for angles to tell anything")
+            raise self.failure("the batch has no samples: give at least one, or eight for meaningful angles")
         return SplitBatch(self, counts)
 
     def gather(self, tensor: Tensor) -> Shaped[Tensor, "processes ..."]:
@@ -222,7 +222,7 @@ class Processes:
         gathered = self.gather(torch.tensor(words + [0] * (_WORDS - len(words)), dtype=torch.int64)).tolist()
         for rank, (state, where, *_) in enumerate(gathered):
             if state == _FAILED:
-                raise self._end(f"rank {rank} could not go on with its part of the batch: its own error says why")
+                raise self._end(f"rank {rank} failed on its part of the batch: see its own error")
             if where != words[1]:
                 raise self._end(
                     f"the ranks ran different modules: rank {self.rank} is at {step}, rank {rank} elsewhere; "

@@ -213,7 +213,7 @@ def _require_values(model: nn.Module) -> None:
         if is_lazy(parameter):
             raise ValueError(f"{name} is not initialized yet: run the lazy model once on a batch, then diagnose it")
         if parameter.is_meta:
-            raise ValueError(f"{name} is on the meta device and has no values: materialise the model, then diagnose it")
+            raise ValueError(f"{name} is on the meta device and has no values: materialize the model, then diagnose it")
 
 
 def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str, str]:

@@ -186,7 +186,7 @@ class WholeBatch:
 
     def __post_init__(self) -> None:
         if not self.total:
-            raise ValueError("The batch has no samples: give at least one, or eight for angles to be meaningful.")
+            raise ValueError("the batch has no samples: give at least one, or eight for meaningful angles")
 
     def read(self, value: Any, what: str) -> Reading | None:
         """Read the first floating-point tensor of an output that counts the samples of the batch.

@@ -47,19 +47,23 @@ _GRID = "write a list of dicts, one a run, such as [{'x': 1}, {'x': 2}]"
 
 @dataclass(frozen=True)
 class Sweep:
-    """Results of a grid. Counts are of distinct runs: equal configurations are one run."""
+    """Results of a grid; counts are of distinct runs, and equal configurations are one run.
+
+    Attributes:
+        results: In the order of the grid; None where a run failed.
+        failed: The reason of every failure, by configuration as JSON text.
+        skipped: Number of runs that were already stored, or were finished meanwhile by another sweep in the same store.
+        executed: Number of runs that this sweep finished.
+        seconds: Duration.
+        problems: Damaged files of runs of this grid; those runs were executed again.
+    """
 
     results: list[Any]
-    """In the order of the grid; None where a run failed."""
     failed: dict[str, str]
-    """The reason of every failure, by configuration as JSON text."""
     skipped: int
-    """Runs that were already stored, or were finished meanwhile by another sweep in the same store."""
     executed: int
-    """Runs that this sweep finished."""
     seconds: float
     problems: list[Problem]
-    """Damaged files of runs of this grid; those runs were executed again."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -159,7 +163,7 @@ def bar(total: int, done: int, wanted: bool, console: Console | None = None) -> 
         task = progress.add_task("", total=total, completed=done)
 
         def show(done: int, failed: int, elsewhere: int) -> None:
-            remarks = [f"{failed} failed"] * (failed > 0) + [f"{elsewhere} done elsewhere"] * (elsewhere > 0)
+            remarks = [f"{failed} failed"] * (failed > 0) + [f"{elsewhere} run by another sweep"] * (elsewhere > 0)
             progress.update(task, completed=done, description=", ".join(remarks))
 
         yield show
@@ -242,7 +246,7 @@ def _dispatched(folder: Path, todo: list[Job], total: int, start: Callable[[], E
 def _interrupted(folder: Path, todo: list[Job], total: int) -> Interrupted:
     kept = total - sum(not is_stored(run_path(folder, job.key)) for job in todo)
     note(folder, "interrupted", finished=kept)
-    return Interrupted(f"{kept} of {total} runs are finished and kept in {folder}; the same call goes on from there")
+    return Interrupted(f"{kept} of {total} runs are finished and kept in {folder}; call again to run the others")
 
 
 def _executed_unanswered(folder: Path, sweep: str, found: set[str]) -> int:

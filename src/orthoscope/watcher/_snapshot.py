@@ -22,14 +22,14 @@ from orthoscope.probe.record import Loss
 from orthoscope.watcher._updates import UpdateRow
 
 PREFIX = "orthoscope/"
-_TRAINED = "the weights are in training: theory speaks of random ones"
+_TRAINED = "the weights are in training, and theory is of random weights"
 
 
 @dataclass(frozen=True)
 class WatchRecord:
     """What is kept of a snapshot; the full diagnosis is kept of the latest one only."""
 
-    step: int  # optimizer steps taken before it
+    step: int  # optimizer steps taken before the snapshot
     verdict: Verdict
     summary: str
     scalars: dict[str, float]
@@ -78,7 +78,9 @@ def own_loss(output: Any) -> Tensor:
     if loss is None and isinstance(output, tuple):
         loss = output[0]
     if not isinstance(loss, Tensor):
-        raise ValueError(f"labels were given, but the output, {type(output).__name__}, has no loss: give watch loss=")
+        raise ValueError(
+            f"the model was called with labels, but its output ({type(output).__name__}) has no loss: pass loss= to watch"
+        )
     return loss
 
 
@@ -91,11 +93,11 @@ def profile_scalars(diagnosis: Diagnosis) -> dict[str, float]:
     log-gradient per weight layer toward the input, `risk` the probability that a network like this does not train, and
     `record_seconds` the duration of the snapshot.
     """
-    telling = _telling_layers(diagnosis)
+    wide = _wide_layers(diagnosis)
     numbers = {
-        "worst_gap": max((layer.gap for layer in telling), default=math.nan),
-        "min_effective_rank": min((layer.effective_rank for layer in telling), default=math.nan),
-        "mean_overlap": telling[-1].overlap if telling else math.nan,
+        "worst_gap": max((layer.gap for layer in wide), default=math.nan),
+        "min_effective_rank": min((layer.effective_rank for layer in wide), default=math.nan),
+        "mean_overlap": wide[-1].overlap if wide else math.nan,
         "gradient_slope": diagnosis.slope,
         "risk": diagnosis.risk,
         "record_seconds": diagnosis.seconds,
@@ -103,8 +105,8 @@ def profile_scalars(diagnosis: Diagnosis) -> dict[str, float]:
     return {PREFIX + name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
-def _telling_layers(diagnosis: Diagnosis) -> list[Layer]:
-    """A head with three units has a gap by its shape alone, and no more than three directions."""
+def _wide_layers(diagnosis: Diagnosis) -> list[Layer]:
+    """Measured layers without those, such as a head of three units, whose gap is determined by their shape."""
     measured = [layer for layer in diagnosis.layers if layer.sample_view is not None]
     enough = min(ENOUGH_DIRECTIONS, max((layer.capacity for layer in measured), default=0))
     return [layer for layer in measured if layer.capacity >= enough]

@@ -76,33 +76,33 @@ class Watch(Viewed):
         halt: Callable[[str], None] | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
-            raise TypeError(f"weights are watched in an nn.Module, got {type(model).__name__}: pass the model")
+            raise TypeError(f"model must be an nn.Module, got {type(model).__name__}: pass the model")
         if every < 1:
-            raise ValueError(f"every counts steps from 1, got {every}")
+            raise ValueError(f"every={every}, but snapshots are at least 1 step apart")
         if samples < 1:
-            raise ValueError(f"a network is looked at on samples: give at least 1, got {samples}")
+            raise ValueError(f"samples={samples}, but a snapshot needs at least 1 sample")
         if on_risk not in ("warn", "stop", None):
-            raise ValueError(f'on_risk is "warn", "stop" or None, got {on_risk!r}')
+            raise ValueError(f'on_risk must be "warn", "stop" or None, got {on_risk!r}')
         if not (profile or updates):
-            raise ValueError("with neither profile nor updates there is nothing to watch: ask for one of them")
+            raise ValueError("profile and updates are both False: set one of them, or there is nothing to record")
         self.model = unwrapped(model)
         self.every = every
         self.step = 0  # optimizer steps taken; set it before training goes on from a checkpoint
         self.history: list[WatchRecord] = []
         self.latest: Diagnosis | None = None
         self.stopped = ""  # why training was to stop
-        self.problems: list[str] = []  # looks that failed, and loggers; training went on
-        self._failed: set[str] = set()  # kinds of problems that were warned of
+        self.problems: list[str] = []  # snapshots and loggers that failed; training went on
+        self._failed: set[str] = set()  # kinds of problems for which a warning was given
         self._called = model  # with the wrappers that it is called through
         self._profile, self._loss, self._samples, self._batch_statistics = profile, loss, samples, batch_statistics
         self._updates = WatchedUpdates(self.model, every, largest) if updates else None
         self._optimizers = _optimizers(optimizer)
-        self._leader: weakref.ref[Optimizer] | None = None  # whose steps are counted
+        self._counted_optimizer: weakref.ref[Optimizer] | None = None  # the optimizer whose steps are counted
         self._sinks = LogSinks(type(self.model).__name__, log, logger)
         self._on_risk, self._halt = on_risk, halt or _raise_stop
         self._worst = Verdict.HEALTHY
-        self._looked_at: int | None = None
-        self._looking = False
+        self._snapshot_step: int | None = None
+        self._taking_snapshot = False
         self._handles: list[RemovableHandle] = []
 
     @property
@@ -125,7 +125,7 @@ class Watch(Viewed):
             self._handles.append(optimizer.register_step_pre_hook(before))
             self._handles.append(optimizer.register_step_post_hook(after))
         if self._profile:
-            # First of all: FSDP gathers parameters in a hook of its own, which must not have run yet.
+            # Prepended: FSDP gathers parameters in a hook of its own, which must not have run yet.
             forward = _weak_hook(self._before_forward)
             self._handles.append(self._called.register_forward_pre_hook(forward, prepend=True, with_kwargs=True))
         return self
@@ -146,31 +146,31 @@ class Watch(Viewed):
 
     def _before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Take a snapshot, if this is the first call with gradients since a step that asks for it."""
-        due = self.step % self.every == 0 and self.step != self._looked_at
-        if due and not self._looking and torch.is_grad_enabled():
-            self._looked_at, self._looking = self.step, True
+        due = self.step % self.every == 0 and self.step != self._snapshot_step
+        if due and not self._taking_snapshot and torch.is_grad_enabled():
+            self._snapshot_step, self._taking_snapshot = self.step, True
             try:
-                self._look(Call(args, kwargs))
+                self._take_snapshot(Call(args, kwargs))
             finally:
-                self._looking = False
+                self._taking_snapshot = False
 
-    def _look(self, call: Call) -> None:
+    def _take_snapshot(self, call: Call) -> None:
         try:
             loss = self._loss or (own_loss if "labels" in call.kwargs else None)
             diagnosis = checkup(self._called, first_samples(call, self._samples), loss, self._batch_statistics)
         except Exception as error:  # a model may raise anything when it is run once more
-            self._fail("look at", f"step {self.step}: {type(error).__name__}: {error}")
+            self._fail("take a snapshot at", f"step {self.step}: {type(error).__name__}: {error}")
             return
         self.latest = diagnosis
         scalars = profile_scalars(diagnosis)
         self.history.append(WatchRecord(self.step, diagnosis.verdict, diagnosis.summary, scalars, diagnosis.seconds))
-        self._tell(scalars, diagnosis)
-        self._weigh(diagnosis)
+        self._log(scalars, diagnosis)
+        self._act_on_verdict(diagnosis)
 
-    def _tell(
+    def _log(
         self, scalars: dict[str, float], diagnosis: Diagnosis | None = None, rows: Iterable[UpdateRow] = ()
     ) -> None:
-        for failure in self._sinks.tell(self.step, scalars, diagnosis, rows):
+        for failure in self._sinks.write(self.step, scalars, diagnosis, rows):
             self._fail("log", f"step {self.step}, not logged: {failure}")
 
     def _fail(self, verb: str, sentence: str) -> None:
@@ -180,7 +180,7 @@ class Watch(Viewed):
             self._failed.add(verb)
             warnings.warn(f"orthoscope could not {verb} {sentence}", RiskWarning, stacklevel=3)
 
-    def _weigh(self, diagnosis: Diagnosis) -> None:
+    def _act_on_verdict(self, diagnosis: Diagnosis) -> None:
         if self._on_risk is None or diagnosis.verdict is Verdict.HEALTHY:
             return
         sentence = f"after {self.step} steps the network is {diagnosis.verdict}: {diagnosis.summary}"
@@ -192,23 +192,23 @@ class Watch(Viewed):
             self._halt(sentence)
 
     def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
-        if self._looking:
+        if self._taking_snapshot:
             return
-        if (self._leader is None or self._leader() is None) and self._moves(optimizer):
-            self._leader = weakref.ref(optimizer)  # the outermost, for the hook of an inner one comes later
+        if (self._counted_optimizer is None or self._counted_optimizer() is None) and self._updates_model(optimizer):
+            self._counted_optimizer = weakref.ref(optimizer)  # the outermost, for the hook of an inner one comes later
         if self._updates is not None:
             self._updates.before(optimizer)
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
-        if self._looking:
+        if self._taking_snapshot:
             return
         rows = [] if self._updates is None else self._updates.after(optimizer)
         if rows:
-            self._tell(update_scalars(rows), rows=rows)
-        if self._leader is not None and self._leader() is optimizer:
+            self._log(update_scalars(rows), rows=rows)
+        if self._counted_optimizer is not None and self._counted_optimizer() is optimizer:
             self.step += 1
 
-    def _moves(self, optimizer: Optimizer) -> bool:
+    def _updates_model(self, optimizer: Optimizer) -> bool:
         moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         return any(id(parameter) in moved for parameter in self.model.parameters())
 
@@ -239,10 +239,10 @@ class Watch(Viewed):
 
     def __repr__(self) -> str:
         state = "running" if self._handles else "not running"
-        looks = f"{len(self.history)} looks, " if self._profile else ""
+        snapshots = f"{len(self.history)} snapshots, " if self._profile else ""
         weights = len({row.weight for row in self.rows})
         rows = f"{len(self.rows)} rows of {weights} matrices, " if self._updates is not None else ""
-        return f"<Watch of {type(self.model).__name__}: {looks}{rows}{state}>"
+        return f"<Watch of {type(self.model).__name__}: {snapshots}{rows}{state}>"
 
 
 def _weak_hook(method: Callable[..., None]) -> Callable[..., None]:
@@ -271,7 +271,9 @@ def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer
     optimizers = [given] if isinstance(given, Optimizer) else list(given)
     for optimizer in optimizers:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"steps of a torch.optim.Optimizer are watched, got {type(optimizer).__name__}")
+            raise TypeError(
+                f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}: pass the optimizer"
+            )
     return optimizers
 
 

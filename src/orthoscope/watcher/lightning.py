@@ -60,7 +60,9 @@ class LightningCallback(Callback):
                 return module.get_submodule(self._network)
             except AttributeError:
                 names = ", ".join(name for name, _ in module.named_children())
-                raise ValueError(f"the module has no part named {self._network!r}: it has {names or 'none'}") from None
+                raise ValueError(
+                    f"the LightningModule has no child {self._network!r}: choose one of {names or 'none'}"
+                ) from None
         children = [child for child in module.children() if next(child.parameters(), None) is not None]
         # `self.model(batch)` in training_step calls the child alone, `self(batch)` the child too.
         return children[0] if len(children) == 1 else module

@@ -33,7 +33,7 @@ def tracker(logger: Any) -> Tracker:
     if hasattr(logger, "log_metrics"):
         return lambda scalars, step: logger.log_metrics(scalars, step=step)
     if hasattr(logger, "define_metric") and hasattr(logger, "log"):
-        # W&B has one step for everybody and drops what comes late: ours is a number of its own to draw against.
+        # W&B has one step counter and drops late records: ours is a metric of its own, used as the x-axis.
         logger.define_metric(STEP)
         logger.define_metric("orthoscope/*", step_metric=STEP)
         return lambda scalars, step: logger.log({**scalars, STEP: step})
@@ -167,7 +167,7 @@ def read_watch_log(path: str | os.PathLike[str], start: int = 0) -> Iterator[tup
             place += len(line)
             record = _record(line)
             if record is None:
-                raise ValueError(f"{str(path)!r} is not a log of a watch: byte {place - len(line)} begins no record")
+                raise ValueError(f"{str(path)!r} is not a log of a watch: no record begins at byte {place - len(line)}")
             yield record, place
 
 

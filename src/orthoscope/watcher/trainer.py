@@ -55,7 +55,7 @@ class TrainerCallback(transformers.TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         """Begin to watch."""
-        self.close()  # one that ended by an exception was never told so
+        self.close()  # a training that ended by an exception did not close it
         options = {**self._options, "logger": self._loggers()}
         self.watch = Watch(model, every=self._every, halt=lambda _: None, **options)
         self.watch.step = state.global_step
@@ -63,7 +63,6 @@ class TrainerCallback(transformers.TrainerCallback):
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Log the scalars of a snapshot while the step count is still that of the snapshot."""
-        # The step count is still that of the look.
         if self._scalars and self._trainer is not None:
             self._trainer.log(dict(self._scalars))
         elif self._scalars:
@@ -85,5 +84,5 @@ class TrainerCallback(transformers.TrainerCallback):
         if given == "active":
             given = [] if self._trainer is not None else active_loggers()
         several = list(given) if isinstance(given, (list, tuple)) else [] if given is None else [given]
-        kept = self._scalars  # not the callback, which holds the watch: they would wait for the garbage collector
+        kept = self._scalars  # not the callback, which refers to the watch: a reference cycle
         return [lambda scalars, step: kept.update(scalars), *several]

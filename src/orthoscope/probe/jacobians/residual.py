@@ -48,7 +48,7 @@ def spectrum(operator: JacobianOperator, top: int | None, tolerance: float, gene
 def _dense(operator: JacobianOperator, count: int) -> Spectrum:
     matrix = operator.dense().double()
     left, values, right = svd(matrix)
-    values = values.abs()  # LAPACK may call zero minus zero
+    values = values.abs()  # LAPACK may return -0.0
     energy = values.square().sum(-1)
     nothing = torch.zeros_like(energy)
     kept = values[..., :count]
@@ -185,7 +185,7 @@ def residual_jacobians(
     Raises:
         ValueError: If no residual branch is found, or an argument does not fit the model.
     """
-    seen = _watched(model, sample, blocks or (), statistics, dtype)
+    seen = _sighted(model, sample, blocks or (), statistics, dtype)
     found, left_out = residual_branches(seen.sums, unwrapped(model))
     chosen = found if blocks is None else _chosen(found, seen, blocks)
     if not chosen:
@@ -221,13 +221,13 @@ def layer_jacobians(
         tolerance: As for `residual_jacobians`.
         seed: As for `residual_jacobians`.
     """
-    seen = _watched(model, sample, layers, statistics, dtype)
+    seen = _sighted(model, sample, layers, statistics, dtype)
     chosen = module_branches(seen.calls, layers)
     generator = torch.Generator().manual_seed(seed)
     return ResidualJacobians(tuple(_measured(one, top, token, tolerance, generator) for one in chosen), {})
 
 
-def _watched(
+def _sighted(
     model: nn.Module, sample: Any, names: Sequence[str], statistics: Any, dtype: torch.dtype | None
 ) -> Sightings:
     """One pass of a copy: its additions, and the calls of the modules named."""
@@ -239,7 +239,7 @@ def _watched(
     call = arguments(twin, as_call(model, sample))
     with differentiable_pass(), Sightings(twin, names) as seen:
         twin(*call.args, **call.kwargs)
-    # Weights had to be part of the graph for branches to be told by them; nobody wants their gradients from here on.
+    # Branches are recognized by weights in the graph; gradients of weights are not needed after that.
     for parameter in twin.parameters():
         parameter.requires_grad_(False)
     return seen

@@ -25,7 +25,7 @@ def energy_shares(singular_values: Float[Tensor, "*batch values"]) -> Float[Tens
         raise ValueError("singular values are finite, at least 0, and at least one: give svdvals of a representation")
     largest = values.amax(-1, keepdim=True)
     if bool((largest == 0).any()):
-        raise ValueError("all singular values of a representation are 0: it has no direction to speak of")
+        raise ValueError("all singular values of a representation are 0: it has no direction")
     energies = (values / largest).square()
     return energies / energies.sum(-1, keepdim=True)
 

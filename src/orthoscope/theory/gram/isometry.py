@@ -111,7 +111,7 @@ def isometry_gap_floor(batch: int, width: int, *, activation: Choice = "relu", g
     _require_units(batch, width, least=2)
     rate = overlap_rate(activation, gain=gain)
     if 1 - rate < LINEAR:
-        raise ValueError("a linear network has no floor: overlaps of layer-normalized samples wander without return")
+        raise ValueError("a linear network has no floor: overlaps of layer-normalized samples diffuse without limit")
     return (batch - 1) / (2 * width * (1 - rate**2))
 
 

@@ -88,7 +88,7 @@ def distance_bound(landmarks: Landmarks, overlap: Float[Tensor, "*pairs"], depth
         raise ValueError(f"depth is {depth}, but must be at least 0")
     case = convergence_case(landmarks.at_zero, landmarks.slope_at_zero, landmarks.slope_at_one)
     if case is None:
-        raise ValueError("a linear activation keeps every overlap as it is: there is nothing to converge to")
+        raise ValueError("a linear activation leaves every overlap unchanged: there is no limit")
     shrunk = contraction_rate(landmarks) ** depth
     start = overlap.double()
     if case == 1:
