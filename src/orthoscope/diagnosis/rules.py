@@ -1,4 +1,4 @@
-"""The rules, as a table: what is compared, with which limits, and how the outcome reads."""
+"""The rules, as a table: what is compared, with which limits, and the sentence for each outcome."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,23 @@ from orthoscope.probe import Recording
 
 @dataclass(frozen=True)
 class Rule:
-    """A check: `measure` gives a number, at risk beyond `risk` and sick beyond `sick`, on the side `sick` lies on."""
+    """A check: `measure` gives a number, at risk beyond `risk` and sick beyond `sick`.
+
+    Attributes:
+        check: Name of the rule.
+        symptom: What it looks for.
+        measure: From a recording to a number and the layer where limits are exceeded.
+        unit: Of the number.
+        risk: Limit of AT RISK, in a network of 50 weight layers.
+        sick: Limit of SICK, in a network of 50 weight layers.
+        found: Sentence for a hit; {value}, {factor} and {layer} are filled in.
+        clean: Sentence for none.
+        low_is_bad: Whether numbers below the limits are bad.
+        power: Limits are multiplied by (layers/50)^power.
+        min_depth_for_sick: Networks with fewer weight layers are at risk at most.
+        min_depth: The rule does not apply to networks with fewer weight layers.
+        ceiling: No limit is above it.
+    """
 
     check: str
     symptom: Symptom
@@ -21,16 +37,16 @@ class Rule:
     unit: str
     risk: float
     sick: float
-    found: str  # sentence for a hit; {value} and {layer} are filled in
+    found: str
     clean: str
     low_is_bad: bool = False
-    power: float = 0.0  # limits are those of 50 weight layers, times (layers/50)^power
-    min_depth_for_sick: int = 0  # with fewer weight layers, at risk at most
-    min_depth: int = 0  # with fewer weight layers, not applied
-    ceiling: float = math.inf  # no limit is above it
+    power: float = 0.0
+    min_depth_for_sick: int = 0
+    min_depth: int = 0
+    ceiling: float = math.inf
 
     def limits(self, layers: int) -> tuple[float, float]:
-        """Where risk and sickness begin in a network of so many weight layers."""
+        """The limits of AT RISK and of SICK in a network of so many weight layers."""
         if layers < self.min_depth:
             return self._never, self._never
         factor = (min(layers, DEEPEST) / TYPICAL_DEPTH) ** self.power
@@ -42,12 +58,12 @@ class Rule:
         return -math.inf if self.low_is_bad else math.inf
 
 
-# A law counts the larger for the worse; a share of directions is the inverse of its number.
+# In a law a larger number is worse; the rank is a share, so the law is of its inverse.
 _RANK, _GROWTH, _DECAY = (CALIBRATION.laws[name] for name in ("sample rank", "gradient growth", "gradient decay"))
 
 # Networks with fewer weight layers recover from a collapse. Not a fitted number: the fit must not depend on itself.
 _MIN_DEPTH_FOR_SICK = 29
-# A share of directions: samples that have all that are enough have not collapsed, however deep the network.
+# As a share of the rank of a healthy network: above it there is no collapse, however deep the network.
 MAX_RANK_FRACTION = 0.99
 
 # Where the limits come from: docs/method.md and docs/calibration.md. Growth is in e-folds.
@@ -94,7 +110,7 @@ RULES: tuple[Rule, ...] = (
         1 / CALIBRATION.at_risk("sample rank"), 1 / _RANK.limit,
         "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
         "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
-        power=-_RANK.power, min_depth=_RANK.spared, ceiling=MAX_RANK_FRACTION,
+        power=-_RANK.power, min_depth=_RANK.min_depth, ceiling=MAX_RANK_FRACTION,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, checks.token_angles, "1 - mean cosine", 3e-3, 1e-3,
@@ -157,7 +173,7 @@ def judge(rule: Rule, recording: Recording) -> Finding:
 
 
 def conclude(rule: Rule, seen: CheckValue) -> Finding:
-    """What follows from a number by a rule, whether it was measured or predicted."""
+    """The finding that follows from a number by a rule, whether it was measured or predicted."""
     risk, sick = rule.limits(seen.weight_layers)
     severity = _severity(rule, seen)
     limit = sick if severity is Verdict.SICK else risk
@@ -176,7 +192,7 @@ def conclude(rule: Rule, seen: CheckValue) -> Finding:
 
 
 def _in_words(layer: str | None) -> str:
-    """The name as it reads in a sentence: members of an nn.Sequential are only numbers, the root is nothing."""
+    """The name as it reads in a sentence: members of an nn.Sequential are only numbers, the root has an empty name."""
     if not layer:
         return "the whole network"
     return f"module {layer}" if layer.isdigit() else layer

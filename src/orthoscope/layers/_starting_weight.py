@@ -36,7 +36,7 @@ def starting_weight(
             raise ValueError(
                 f"start='keep' keeps the determinant of the weight, which is not {determinant}: leave one out"
             )
-        said = f"the weight got determinant={determinant} by turning a column round: start='nearest' does so silently"
+        said = f"the weight got determinant={determinant} by negating a column: start='nearest' does so silently"
         return turned, said if start is None else None
     if start == "keep":
         raise ValueError(f"{obstacle}, so start='keep' cannot keep it: choose start='nearest' or start='haar'")
@@ -84,7 +84,7 @@ def _random_weight(
 
 
 def _on_component(weight: Tensor, determinant: int | None, parametrization: OrthogonalParametrization) -> Tensor:
-    """The weight with the last column of its frame turned round where the determinant is the other one."""
+    """The weight with the last column of its frame negated if the determinant has the wrong sign."""
     if determinant is None:
         return weight
     frame = parametrization.layout.frame(weight)

@@ -59,6 +59,9 @@ def triangle_condition(factor: Float[Tensor, "*batch size size"]) -> Float[Tenso
     r"""$\|F\|_F \|F^{-1}\|_F$ of a lower triangle: its condition number, at most a factor `size` too large.
 
     Infinite for a singular triangle, nan for one that is zero or not finite.
+
+    Args:
+        factor: Lower triangles.
     """
     norm = torch.linalg.matrix_norm(factor)
     condition = norm * torch.linalg.matrix_norm(_inverse(factor))
@@ -75,6 +78,9 @@ def contrasts(hidden: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*
 
     Subtracting the mean leaves one direction in sample space that is exactly zero. Contrasts omit it, so a centered
     batch can have full rank and an orthogonality gap of 0.
+
+    Args:
+        hidden: Samples by rows, at least two.
     """
     samples = hidden.shape[-2]
     order = torch.arange(1, samples, dtype=torch.float64, device=hidden.device)

@@ -49,6 +49,10 @@ def polar_factor(matrix: Tensor) -> Tensor:
     Raises:
         TypeError: If `matrix` is no dense floating-point or complex tensor.
         ValueError: If it has fewer than two dimensions.
+
+    Example:
+        >>> orthoscope.linalg.polar_factor(torch.diag(torch.tensor([2.0, -3.0]))).diagonal()
+        tensor([ 1., -1.])
     """
     check_matrices(matrix)
     if not (matrix.is_floating_point() or matrix.is_complex()):
@@ -66,7 +70,11 @@ def polar_factor(matrix: Tensor) -> Tensor:
 
 
 def orthonormality_error(matrix: Tensor) -> Tensor:
-    r"""$\max_{ij} |W^\mathsf{H}W - I|_{ij}$ on the smaller side of $W$, in double precision; nan if $W$ has one."""
+    r"""$\max_{ij} |W^\mathsf{H}W - I|_{ij}$ on the smaller side of $W$, in double precision; nan if $W$ has one.
+
+    Args:
+        matrix: One matrix, or a batch of them.
+    """
     frame = to_double(matrix if matrix.shape[-2] >= matrix.shape[-1] else matrix.mT)
     identity = torch.eye(frame.shape[-1], dtype=frame.dtype, device=frame.device)
     return (frame.mH @ frame - identity).abs().amax((-2, -1))

@@ -31,6 +31,9 @@ class Stiefel:
 
     Nothing here forms an n x n matrix. Arguments are not checked for being frames or tangent, which costs
     as much as the answer: `contains` and `is_tangent` do it.
+
+    Args:
+        metric: "euclidean" or "canonical".
     """
 
     metric: str = "euclidean"

@@ -21,16 +21,17 @@ _NOISE = 32
 
 @final
 class RiemannianAdam(MixedOptimizer):
-    r"""`torch.optim.Adam` for groups without a manifold; for weights $X$, n x k, on one, with ambient gradient $G$:
+    r"""`torch.optim.Adam` for groups without a manifold; Riemannian Adam for weights $X$ on one, ambient gradient $G$.
 
     $$ g = \operatorname{grad}_X G, \qquad m \leftarrow \beta_1 P_X(m) + (1-\beta_1)\,g, \qquad
        v \leftarrow \beta_2 v + (1-\beta_2)\, \|g\|_X^2 / nk $$
     $$ Y = X - \eta\, \frac{m/(1-\beta_1^t)}{\sqrt{v/(1-\beta_2^t)} + \epsilon}, \qquad
        X \leftarrow Y(Y^\top Y)^{-1/2} $$
 
-    $P_X$ projects to the tangent space at $X$, which transports the moment from the previous point. The second moment
-    is one number per matrix: one per entry would turn a tangent vector out of the tangent space. It is the mean square
-    of an entry, so that `lr` is, as in Adam, about how far an entry moves. A step costs five products.
+    $X$ is n x k. $P_X$ projects to the tangent space at $X$, which transports the moment from the previous point. The
+    second moment is one number per matrix: one per entry would turn a tangent vector out of the tangent space. It is
+    the
+    mean square of an entry, so that `lr` is, as in Adam, about how far an entry moves. A step costs five products.
 
     Args:
         params: Parameters or groups; see `stiefel_parameter_groups` and `MixedOptimizer`.

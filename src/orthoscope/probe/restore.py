@@ -1,4 +1,4 @@
-"""A pass through a model that leaves no trace: weights, buffers, grads, flags, hooks, attributes, random state."""
+"""Run a model and restore everything: weights, buffers, gradients, flags, hooks, attributes, and random state."""
 
 import contextlib
 import random
