@@ -24,10 +24,10 @@ class Verdict(StrEnum):
 class Symptom(StrEnum):
     """What goes wrong."""
 
-    COLLAPSE = "collapse"  # samples become indistinguishable on the way forward
-    VANISH = "vanish"  # gradients shrink on the way back
-    EXPLODE = "explode"  # gradients grow on the way back, or numbers overflow
-    DEGENERATE_INPUT = "degenerate input"  # the batch itself carries too little to judge by
+    COLLAPSE = "collapse"  # samples become equal in the forward pass
+    VANISH = "vanish"  # gradients shrink from output to input
+    EXPLODE = "explode"  # gradients grow from output to input, or numbers overflow
+    DEGENERATE_INPUT = "degenerate input"  # the samples of the batch are equal or of low rank
 
 
 class State(StrEnum):

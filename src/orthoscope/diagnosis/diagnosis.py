@@ -130,19 +130,20 @@ class Diagnosis(Viewed):
 
     @property
     def summary(self) -> str:
-        """One sentence: what was found, worst first, or that nothing was."""
+        """One sentence: the findings, worst first, or that there are none."""
         found = sorted((f for f in self.findings if f.state is State.FOUND), key=lambda f: -f.severity.rank)
         if found:
             return "; ".join(dict.fromkeys(finding.reason for finding in found))
         unchecked = [f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED]
         if not self.judged:
             return f"neither samples nor gradients could be judged ({unchecked[0]})"
-        # That a network has no tokens is no news to its owner.
+        # Networks without tokens are common: their checks are not worth a remark.
         rest = [text for text in unchecked if not text.startswith("token")]
-        checked = {f.check for f in self.findings if f.state is not State.NOT_CHECKED}
-        good = {"sample angles": "samples keep directions enough", "gradient growth": "gradients stay even"}
-        said = " and ".join(words for check, words in good.items() if check in checked) or "nothing was lost"
-        return f"nothing found: {said}" + (f" (not checked: {'; '.join(rest)})" if rest else "")
+        clean = {finding.check: finding.reason for finding in self.findings if finding.state is State.CLEAN}
+        good = ["no rank collapse"] * ("sample angles" in clean)
+        good += [clean["gradient growth"]] * ("gradient growth" in clean)
+        said = "; ".join(good) or "no symptom was found"
+        return said + (f" (not checked: {'; '.join(rest)})" if rest else "")
 
     @cached_property
     def pictures(self) -> Sequence[Picture | None]:

@@ -177,9 +177,9 @@ class Forecast(Viewed):
         last = self.depths[-1].depth
         unchecked = self._unchecked_in_words()
         if first is None and unchecked:
-            return f"nothing found at any depth asked for, up to {last}{unchecked}"
+            return f"no symptom at any depth up to {last}{unchecked}"
         if first is None:
-            return f"trains at every depth asked for, up to {last}"
+            return f"trains at every depth up to {last}"
         reason = next(finding.reason for finding in first.findings if finding.state is State.FOUND)
         sick = self.first(Verdict.SICK)
         beyond = "" if sick is None else f"; sick from depth {sick.depth}"

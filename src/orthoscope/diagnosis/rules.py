@@ -22,7 +22,7 @@ class Rule:
         unit: Of the number.
         risk: Limit of AT RISK, in a network of 50 weight layers.
         sick: Limit of SICK, in a network of 50 weight layers.
-        found: Sentence for a hit; {value}, {factor} and {layer} are filled in.
+        found: Sentence for a hit: {value}, {ratio} = e^value, {factor} = e^|value| and {layer} are filled in.
         clean: Sentence for none.
         low_is_bad: Whether numbers below the limits are bad.
         power: Limits are multiplied by (layers/50)^power.
@@ -66,99 +66,101 @@ _MIN_DEPTH_FOR_SICK = 29
 # As a share of the rank of a healthy network: above it there is no collapse, however deep the network.
 MAX_RANK_FRACTION = 0.99
 
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 # Where the limits come from: docs/method.md and docs/calibration.md. Growth is in e-folds.
 RULES: tuple[Rule, ...] = (
     Rule(
         "input varies", Symptom.DEGENERATE_INPUT, checks.input_variation, "share of energy around the mean",
         1e-6, 1e-12,
-        "the samples of the batch are all but equal: {value:.1g} of their energy is around the mean",
+        "the samples of the batch are nearly equal: {value:.1g} of their energy is around the mean",
         "the samples of the batch differ", low_is_bad=True,
     ),
     Rule(
         "input rank", Symptom.DEGENERATE_INPUT, checks.input_rank, "share of directions", 0.1, 0.03,
-        "the samples of the batch have few directions: {value:.0%} of what would be enough",
-        "the samples of the batch have {value:.0%} of the directions that are enough", low_is_bad=True,
+        "low-rank batch: the effective rank of its samples is {value:.0%} of a healthy batch's",
+        "the effective rank of the batch is {value:.0%} of a healthy batch's", low_is_bad=True,
     ),
     Rule(
         "finite outputs", Symptom.EXPLODE, checks.non_finite_outputs, "module outputs", 0.0, 0.0,
-        "the output of {layer} and of {value:.0f} modules in all is not finite",
+        "non-finite outputs: nan or infinity at {layer}, and at {value:.0f} modules in all",
         "every output is finite",
     ),
     Rule(
         "finite gradients", Symptom.EXPLODE, checks.non_finite_gradients, "gradients", 0.0, 0.0,
-        "the gradient at {layer} and at {value:.0f} modules in all is not finite",
+        "non-finite gradients: nan or infinity at {layer}, and at {value:.0f} modules in all",
         "every gradient is finite",
     ),
     Rule(
         "live layers", Symptom.COLLAPSE, checks.dead_layers, "module outputs", 0.0, 0.0,
-        "the output of {layer} is exactly zero for every sample",
+        "dead layer: the output of {layer} is exactly zero for every sample",
         "no layer is dead",
     ),
     Rule(
         "output varies", Symptom.COLLAPSE, checks.constant_outputs, "1 if constant", 0.0, 0.0,
-        "the output does not depend on the batch: from {layer} on all samples are the same",
+        "constant output: from {layer} on all samples are equal",
         "the output depends on the batch",
     ),
     Rule(
         "sample angles", Symptom.COLLAPSE, checks.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "samples collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
-        "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        "rank collapse from {layer} on: all samples have one direction, 1 - mean cosine is {value:.2g} at the output",
+        "samples differ in direction at the output: 1 - mean cosine is {value:.2g}", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
         "sample rank", Symptom.COLLAPSE, checks.sample_rank, "share of directions",
         1 / CALIBRATION.at_risk("sample rank"), 1 / _RANK.limit,
-        "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
-        "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
+        "rank collapse from {layer} on: the effective rank at the output is {value:.0%} of a healthy network's",
+        "the effective rank at the output is {value:.0%} of a healthy network's", low_is_bad=True,
         power=-_RANK.power, min_depth=_RANK.min_depth, ceiling=MAX_RANK_FRACTION,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, checks.token_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "the tokens of a sequence collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
-        "tokens point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        "rank collapse of tokens from {layer} on: all have one direction, 1 - mean cosine is {value:.2g} at the output",
+        "tokens differ in direction at the output: 1 - mean cosine is {value:.2g}", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
         "token rank", Symptom.COLLAPSE, checks.token_rank, "share of directions", 0.25, 0.04,
-        "tokens of a sequence collapse from {layer} on: {value:.0%} of the directions of a healthy network are left",
-        "tokens have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
+        "rank collapse of tokens from {layer} on: their effective rank is {value:.0%} of a healthy network's",
+        "the effective rank of tokens at the output is {value:.0%} of a healthy network's", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
         "gradient growth", Symptom.EXPLODE, checks.gradient_growth, "e-folds from output to input",
         CALIBRATION.at_risk("gradient growth"), _GROWTH.limit,
-        "gradients grow by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
-        "gradients change by e^{value:.1f} from the output to the input",
+        "exploding gradients: the norm grows {factor}-fold from output to input and passes the limit at {layer}",
+        "the gradient norm at the input is {ratio} times that at the output",
         power=_GROWTH.power,
     ),
     Rule(
         "gradient decay", Symptom.VANISH, checks.gradient_growth, "e-folds from output to input",
         -CALIBRATION.at_risk("gradient decay"), -_DECAY.limit,
-        "gradients shrink by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
-        "gradients change by e^{value:.1f} from the output to the input", low_is_bad=True,
+        "vanishing gradients: the norm shrinks {factor}-fold from output to input and passes the limit at {layer}",
+        "the gradient norm at the input is {ratio} times that at the output", low_is_bad=True,
         power=_DECAY.power,
     ),
     Rule(
         "largest gradient", Symptom.EXPLODE, checks.largest_gradient, "e-folds above the last layer",
         math.log(1e3), math.log(1e5),
-        "the gradient at {layer} is e^{value:.1f} times that of the last layer",
-        "no gradient is more than e^{value:.1f} times that of the last layer",
+        "exploding gradient at {layer}: its norm is {ratio} times that at the last layer",
+        "no gradient norm is more than {ratio} times that at the last layer",
     ),
     Rule(
         "smallest gradient", Symptom.VANISH, checks.smallest_gradient, "e-folds above the last layer",
         -math.log(1e6), -math.inf,
-        "the gradient at {layer} is e^{value:.1f} times that of the last layer",
-        "no gradient is less than e^{value:.1f} times that of the last layer", low_is_bad=True,
+        "vanishing gradient at {layer}: its norm is {ratio} times that at the last layer",
+        "no gradient norm is less than {ratio} times that at the last layer", low_is_bad=True,
     ),
     Rule(
         "gradient arrives", Symptom.VANISH, checks.starved_layers, "weight layers", 0.0, 0.0,
-        "the gradient is exactly zero at every weight layer up to {layer}",
-        "the first weight layer that is followed gets a gradient",
+        "vanishing gradients: the gradient is exactly zero at every weight layer up to {layer}",
+        "the first weight layer gets a gradient",
     ),
     Rule(
         "gradient connected", Symptom.VANISH, checks.cut_off_layers, "weight layers", 0.0, math.inf,
-        "{value:.0f} weight layers, up to {layer}, are cut off from the output and get no gradient",
-        "no weight layer is cut off from the output",
+        "{value:.0f} weight layers, up to {layer}, are detached from the output and get no gradient",
+        "no weight layer is detached from the output",
     ),
 )  # fmt: skip
 
@@ -183,12 +185,23 @@ def conclude(rule: Rule, seen: CheckValue) -> Finding:
         check=rule.check,
         symptom=rule.symptom,
         state=State.FOUND if found else State.CLEAN,
-        reason=(rule.found if found else rule.clean).format(value=seen.value, layer=_in_words(layer)),
+        reason=(rule.found if found else rule.clean).format(
+            value=seen.value, factor=times(abs(seen.value)), ratio=times(seen.value), layer=_in_words(layer)
+        ),
         severity=severity,
         layer=layer,
         measured=Measurement(rule.check, seen.value, rule.unit, seen.standard_error),
         threshold=limit,
     )
+
+
+def times(log_ratio: float) -> str:
+    """A ratio as people read it, from its logarithm: 0.37, 20,000 or, beyond a millionfold, 10¹² and 10⁻¹²."""
+    if not math.isfinite(log_ratio):
+        return "0" if log_ratio < 0 else str(log_ratio)
+    if abs(log_ratio) < math.log(1e6):
+        return f"{float(f'{math.exp(log_ratio):.2g}'):,.12g}"
+    return "10" + str(round(log_ratio / math.log(10))).translate(_SUPERSCRIPTS)
 
 
 def _in_words(layer: str | None) -> str:

@@ -79,7 +79,7 @@ def own_loss(output: Any) -> Tensor:
         loss = output[0]
     if not isinstance(loss, Tensor):
         raise ValueError(
-            f"the model was called with labels, but its output ({type(output).__name__}) has no loss: give loss="
+            f"the batch has labels, but the output ({type(output).__name__}) has no loss: pass loss= to watch"
         )
     return loss
 

@@ -152,7 +152,7 @@ def pair_law(phi: Nonlinearity, batch: int, centered: bool) -> PairLaw:
     """The law of normalized samples of no overlap, split at the kinks of the activation and where it is steep."""
     if not centered and batch > LARGEST_UNCENTERED:
         raise ValueError(
-            f"batch is {batch}: without centering, nonlinear activations allow up to {LARGEST_UNCENTERED} samples"
+            f"batch is {batch}: nonlinear activations without centering take up to {LARGEST_UNCENTERED} samples"
         )
     fine = panels(phi, 1.0)
     law = centered_pair if centered else uncentered_pair
