@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from orthoscope import report
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.diagnosis.checks import fitted_slope
 from orthoscope.diagnosis.expectations import Expectation, expected_numbers
@@ -117,6 +118,11 @@ class Prescription:
             raise ValueError(f"{self.name!r} needs {self.needs}: diagnose with such a batch first")
         for change in self.changes:
             change.apply_(model, batch)
+
+    def __str__(self) -> str:
+        return report.plan_text([self.as_document()])
+
+    __repr__ = __str__
 
     def as_document(self) -> document.Prescription:
         """Return the part of the documents of a plan and of a fix."""
