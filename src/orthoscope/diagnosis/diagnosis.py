@@ -147,7 +147,7 @@ class Diagnosis(Viewed):
         rest = [text for text in unchecked if not text.startswith("token")]
         clean = {finding.check: finding.reason for finding in self.findings if finding.state is State.CLEAN}
         good = ["no rank collapse"] * ("sample angles" in clean)
-        good += [clean["gradient growth"]] * ("gradient growth" in clean)
+        good += [clean["gradient growth"]] if "gradient growth" in clean else []
         said = "; ".join(good) or "no symptom was found"
         return said + (f" (not checked: {'; '.join(rest)})" if rest else "")
 
