@@ -232,7 +232,10 @@ class Moody(nn.Module):
 
 def test_a_look_that_fails_does_not_end_the_training() -> None:
     model = Moody()
-    with pytest.warns(RiskWarning, match="could not take a snapshot at step 0: ArithmeticError: not now"), watch(model) as w:
+    with (
+        pytest.warns(RiskWarning, match="could not take a snapshot at step 0: ArithmeticError: not now"),
+        watch(model) as w,
+    ):
         train(model, 1)
     assert w.step == 1
     assert w.problems == ["step 0: ArithmeticError: not now"]
@@ -358,7 +361,7 @@ def test_the_views_of_a_watch_hold_what_it_saw(tmp_path: Path) -> None:
 def test_bad_arguments_are_refused_in_one_sentence() -> None:
     for options, sentence in (
         ({"every": 0}, "snapshots are at least 1 step apart"),
-        ({"samples": 0}, "give at least 1"),
+        ({"samples": 0}, "at least 1 sample"),
         ({"on_risk": "panic"}, 'on_risk is "warn", "stop" or None'),
         ({"profile": False}, "nothing to watch"),
         ({"logger": 3}, "a logger has add_scalar, log_metrics or log"),

@@ -157,7 +157,7 @@ class OrthogonalityPenalty(nn.Module):
         before = torch.stack([self.get_buffer(f"direction_{place}").to(stack) for place in places])
         norm, after = deviation_along(stack, spectral_direction(stack, self.steps - 1, before))
         if self.training and torch.is_grad_enabled():
-            # Neither zero, from an orthonormal weight, nor nan is a direction to go on from.
+            # Zero, from an orthonormal weight, and nan are not directions to continue from.
             usable = torch.linalg.vector_norm(after, dim=-1, keepdim=True) > 0.5
             for place, direction in zip(places, torch.where(usable, after, before), strict=True):
                 self.get_buffer(f"direction_{place}").copy_(direction.detach())

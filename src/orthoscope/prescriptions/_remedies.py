@@ -1,8 +1,8 @@
 """The remedies, one function each: from a diagnosis to a prescription, or to None where it does not apply.
 
 A new remedy is a function here and its name in `REMEDIES`, in the order in which they are tried: weights before
-architecture, because numbers are easier to change than code. `advice_for` adds what only the owner of the training loop
-or of the code can do.
+architecture, because numbers are easier to change than code. `advice_for` adds changes of the training
+loop or of the code.
 """
 
 from collections import Counter

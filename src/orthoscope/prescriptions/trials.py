@@ -209,7 +209,7 @@ def _next(
 ) -> _State | None:
     """The first step that makes the network comfortable, or else the best one; None if none helps.
 
-    The best is the least bad of those that the rule keeps, or, if it keeps none, of all: the next step may mend that.
+    The best is the least bad of those that the rule keeps, or, if it keeps none, of all.
     """
     before = axes(plan.diagnosis)
     best = state

@@ -87,7 +87,7 @@ class _WriteGuard(TorchDispatchMode):
 class _Tensors:
     """Values of buffers, and of parameters that are written to; grads, flags and hooks of the parameters.
 
-    Grads are set aside, not copied: nobody writes to them. So are hooks that act on a gradient as soon as it has been
+    Grads are set aside, not copied: nothing writes to them. So are hooks that act on a gradient as soon as it has been
     accumulated, such as an optimizer in the backward pass.
     """
 
@@ -213,7 +213,7 @@ def probing_mode(model: nn.Module, batch_statistics: bool) -> Iterator[None]:
     for module in model.modules():
         keeps_statistics = isinstance(getattr(module, "running_mean", None), Tensor)
         module.training = batch_statistics and keeps_statistics
-    # `flex_attention` compiles itself, which fails under a dispatch mode, unless told to stay eager.
+    # `flex_attention` compiles itself, which fails under a dispatch mode, unless forced to stay eager.
     may_compile = "torch._dynamo" in sys.modules or "torch.nn.attention.flex_attention" in sys.modules
     stance = torch.compiler.set_stance("force_eager") if may_compile else contextlib.nullcontext()
     with stance:

@@ -87,7 +87,7 @@ class Watch(Viewed):
             raise ValueError("profile and updates are both False: set one of them, or there is nothing to record")
         self.model = unwrapped(model)
         self.every = every
-        self.step = 0  # optimizer steps taken; set it before training goes on from a checkpoint
+        self.step = 0  # optimizer steps taken; set it before resuming from a checkpoint
         self.history: list[WatchRecord] = []
         self.latest: Diagnosis | None = None
         self.stopped = ""  # why training was to stop

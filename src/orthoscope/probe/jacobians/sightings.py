@@ -128,7 +128,7 @@ class Sightings(TorchFunctionMode):
         self._running: list[_Running] = []
         self._modules = dict(observable_modules(model))
         self._handles: list[RemovableHandle] = []
-        self._latest: tuple[Tensor, Sum] | None = None  # the last sum, while nobody has changed it
+        self._latest: tuple[Tensor, Sum] | None = None  # the last sum, until it is changed
 
     def __enter__(self) -> "Sightings":
         for name, module in self._modules.items():
