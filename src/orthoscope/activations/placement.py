@@ -244,11 +244,20 @@ def _weight_factors(modules: dict[str, nn.Module], slope: float) -> dict[str, fl
         if _is_leaky(module):
             pending = float(module.negative_slope) if isinstance(module, nn.LeakyReLU) else 0.0
         elif pending is not None and isinstance(module, nn.Linear | _ConvNd):
+            factor = math.sqrt((1 + pending**2) / (1 + slope**2))
             if parametrize.is_parametrized(module, "weight"):
                 raise ValueError(
                     f"the weight of {name} is computed by a parametrization and cannot be rescaled: give rescale=False"
                 )
-            factors[name] = math.sqrt((1 + pending**2) / (1 + slope**2))
+            # A layer with two names has one weight, which is multiplied once.
+            first = next((other for other in factors if modules[other].weight is module.weight), None)
+            if first is None:
+                factors[name] = factor
+            elif factors[first] != factor:
+                raise ValueError(
+                    f"{first} and {name} share a weight, and the activations before them ask for different factors: "
+                    "give rescale=False"
+                )
             pending = None
     return factors
 

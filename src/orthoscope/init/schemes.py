@@ -158,7 +158,7 @@ def initialize_(
 
     Raises:
         ValueError: If a layer cannot be filled, as an orthogonal one by a scheme other than "orthogonal"; no layer is
-            changed then.
+            changed then. A `scheme` function that raises leaves the layers before it filled.
 
     Example:
         >>> orthoscope.init.initialize_(nn.Sequential(nn.Linear(8, 8), nn.ReLU()), "orthogonal", gain=2**0.5)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from orthoscope.layers.parametrization import OrthogonalParametrization, rounding_tolerance
 from orthoscope.linalg import haar, orthonormality_error, polar_factor
+from orthoscope.linalg.precision import to_double
 
 STARTS = ("nearest", "haar", "keep")
 
@@ -27,7 +28,7 @@ def starting_weight(
     obstacle = _obstacle(parametrization, weight)
     if obstacle is None:
         # A weight in half precision is orthonormal only up to its rounding, which is removed.
-        kept = weight if weight.dtype == parametrization.dtype else parametrization.nearest(_double(weight))
+        kept = weight if weight.dtype == parametrization.dtype else parametrization.nearest(to_double(weight))
         turned = _on_component(kept, determinant, parametrization)
         if torch.equal(turned, kept):
             return kept, None
@@ -40,7 +41,7 @@ def starting_weight(
     if start == "keep":
         raise ValueError(f"{obstacle}, so start='keep' cannot keep it: choose start='nearest' or start='haar'")
     if parametrization.size is None:
-        silent, what, replacement = "nearest", "the nearest orthonormal one", parametrization.nearest(_double(weight))
+        silent, what, replacement = "nearest", "the nearest orthonormal one", parametrization.nearest(to_double(weight))
     elif start == "nearest":
         raise ValueError(f"{obstacle}, and the nearest member of a partial family has no formula: choose start='haar'")
     else:
@@ -63,10 +64,6 @@ def _obstacle(parametrization: OrthogonalParametrization, weight: Tensor) -> str
     except ValueError:
         return "the weight is orthonormal, but not a product of so few reflections or rotations"
     return None
-
-
-def _double(weight: Tensor) -> Tensor:
-    return weight.to(torch.promote_types(weight.dtype, torch.float64))
 
 
 def _random_weight(

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg.precision import float32_products_are_exact, to_double
+from orthoscope.linalg.precision import float32_products_are_exact, in_full_precision, to_double
 
 # Elements converted at once, a megabyte in float64: a wide layer is never copied whole.
 _BLOCK_ELEMENTS = 1 << 17
@@ -18,6 +18,7 @@ _WIDE = 8
 _PANEL = 512
 
 
+@in_full_precision
 def gram_factor(
     hidden: Float[Tensor, "*batch samples units"], *, tolerance: float = 1e-10
 ) -> Float[Tensor, "*batch samples samples"]:

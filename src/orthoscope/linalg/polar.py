@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg._rational import halley_schedule, shifted_cholesky, times_inverse
-from orthoscope.linalg.precision import full_precision, has_plain_values, mapped_first, to_double
+from orthoscope.linalg.precision import full_precision, has_plain_values, in_full_precision, mapped_first, to_double
 from orthoscope.linalg.products import add_product_
 from orthoscope.linalg.spectra import svd
 
@@ -248,6 +248,7 @@ class _SylvesterSolution(torch.autograd.Function):
         return _SylvesterSolution.apply(*moved), 0
 
 
+@in_full_precision
 def nearest_frame(frame: Tensor) -> Tensor:
     r"""The polar factor of a nearly orthonormal tall matrix $Y$, by as few matrix products as suffice.
 
@@ -327,7 +328,7 @@ def _by_series(stack: Tensor, excess: Tensor) -> Tensor | None:
     """
     while True:
         rows = torch.linalg.vector_norm(excess.detach(), dim=-1)
-        row, norm = float(rows.max()), float(torch.linalg.vector_norm(rows, dim=-1).max())
+        row, norm = torch.stack([rows.max(), torch.linalg.vector_norm(rows, dim=-1).max()]).tolist()
         if not norm < _NEAR:
             return None
         for degree, remainder in ((1, 3 / 4), (2, 5 / 8 * norm), (4, 63 / 128 * norm**3)):

@@ -68,6 +68,17 @@ class RiemannianAdam(MixedOptimizer):
         }
         super().__init__(params, defaults)
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load as `MixedOptimizer` does; second moments of matrices stay in float32, to which torch would not keep."""
+        super().load_state_dict(state_dict)
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            for parameter, index in zip(group["params"], saved["params"], strict=True):
+                state = state_dict["state"].get(index, {}) if group["manifold"] is not None else {}
+                for name in ("exp_avg_sq", "max_exp_avg_sq"):
+                    if name in state:
+                        wide = torch.promote_types(state[name].dtype, torch.float32)
+                        self.state[parameter][name] = state[name].to(parameter.device, wide, copy=True)
+
     def _check_start(self, group: Group, parameter: Tensor) -> None:
         check_orthonormal(group, parameter)
 
@@ -98,7 +109,9 @@ class RiemannianAdam(MixedOptimizer):
         for parameter in parameters:
             matrices = (parameter.shape[:-2].numel(),) if batched else ()
             real = parameter.real if parameter.is_complex() else parameter
-            self._prepare(parameter, real.new_zeros(matrices), group["amsgrad"])
+            # One number a matrix, in float32 at least: float16 would lose it, bfloat16 would never let it decay.
+            wide = torch.promote_types(real.dtype, torch.float32)
+            self._prepare(parameter, real.new_zeros(matrices, dtype=wide), group["amsgrad"])
             self.state[parameter]["step"] += 1
         for stack in stacks(parameters, batched, lambda p: self.state[p]["step"].item()):
             x = stack.frames(stack.parameters)

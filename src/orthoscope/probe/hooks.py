@@ -153,7 +153,6 @@ class Observer:
             return
         index = self._counts.get(name, 0)
         self._counts[name] = index + 1
-        # Autocast needs no handling: it leaves float64 alone, which is all that is computed with here.
         with torch.no_grad():
             call = self._measure(name, index, module, inputs, replaced_with(reading, tensor=tensor.detach()))
         self.calls.append(call)
