@@ -30,13 +30,11 @@ class OrthogonalityPenalty(nn.Module):
     r"""`loss + penalty()`: `weight` times the sum over the layers of a penalty of their weights.
 
     The floor that a weight which is not square cannot go below is left out: 0 means that every weight is as orthogonal
-    as
-    its shape allows. A weight used twice counts once. Weights are read at each call, so parametrized, replaced and
-    moved
-    ones are followed; weights on several devices are added up on the first one's. A convolution with groups is block
-    diagonal. The two ways to read a convolution differ: filters can be orthonormal one by one and overlap when shifted,
-    and a convolution can preserve every image while its columns, for one position, are neither orthogonal nor of length
-    one.
+    as its shape allows. A weight used twice counts once. Weights are read at each call, so parametrized, replaced and
+    moved ones are followed; weights on several devices are added up on the first one's. A convolution with groups is
+    block diagonal. The two ways to read a convolution differ: filters can be orthonormal one by one and overlap when
+    shifted, and a convolution can preserve every image while its columns, for one position, are neither orthogonal nor
+    of length one.
 
     Args:
         model: The model; `names` lists its weights that are selected.
@@ -44,11 +42,9 @@ class OrthogonalityPenalty(nn.Module):
             `mutual_coherence`.
         weight: Factor of the penalty, from 0.
         include: Which `nn.Linear` and `nn.Conv*` weights: shell patterns or names of layers or weights, or a function
-            of
-            name and layer. By default all, except those that are also an embedding's.
+            of name and layer. By default all, except those that are also an embedding's.
         convolution: "matrix" reads a convolution as the matrix `(out, in·k·k)` of one output position; "operator" as
-            the
-            linear map of unbounded images, by $\|K * K^\top - \delta\|_F$ (Wang et al., 2020), for "so" and "dso".
+            the linear map of unbounded images, by $\|K * K^\top - \delta\|_F$ (Wang et al., 2020), for "so" and "dso".
         squared: Square the norms ("so", "dso", "srip").
         steps: Power steps of "srip" at each call, from the direction at the end of the last call in training mode;
             the directions are buffers, kept in the `state_dict`.

@@ -32,7 +32,7 @@ def untouched(model: nn.Module) -> Iterator[None]:
     with _random_state({tensor.device for tensor in (*parameters, *buffers)}), contextlib.ExitStack() as restored:
         # Undone in reverse: attributes first, for a forward pass may have bound a new tensor to a buffer's name.
         tensors = _Tensors(parameters, buffers)
-        # One by one: an error in the first must not cost the grads.
+        # One by one: an error in the first must not prevent the restoration of grads.
         for restore in (tensors.restore_hooks, tensors.restore_grads, tensors.restore_flags, tensors.restore_values):
             restored.callback(restore)
         for module in model.modules():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from torch import nn
 from torch.autograd.graph import GradientEdge, Node
 
-from orthoscope.probe.jacobians.sightings import ModuleCall, Point, Sum
+from orthoscope.probe.jacobians.additions import CalledModule, Point, Sum
 from orthoscope.probe.modules import observable_modules
 
 
@@ -115,7 +115,7 @@ def residual_branches(sums: Sequence[Sum], model: nn.Module) -> tuple[list[Branc
     return named, {module: why for module, why in left_out.items() if module not in taken}
 
 
-def module_branches(calls: Sequence[ModuleCall], names: Sequence[str]) -> list[Branch]:
+def module_branches(calls: Sequence[CalledModule], names: Sequence[str]) -> list[Branch]:
     """Whole modules as branches, without a skip, in the order they ran."""
     counts = Counter(call.name for call in calls)
     missing = [name for name in names if not counts[name]]
