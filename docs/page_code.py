@@ -7,6 +7,7 @@ and compares. In a page:
     ```python ... ```            runs with the names that earlier blocks of the page left
     ```sh ... ```                lines that begin with `orthoscope` run; `# exit code 1` after one says how it ends
     <!-- output -->              after a block, before a block of text: what that code prints
+    <!-- output: 9 lines -->     the same, the first 9 lines of it
 """
 
 import contextlib
@@ -31,7 +32,7 @@ COLUMNS = "100"  # width of the terminal
 
 _BLOCK = re.compile(
     r"(?:<!-- not run: (?P<reason>.*?) -->\n)?^```(?P<language>\w+)\n(?P<code>.*?)^```\n?"
-    r"(?:\n<!-- output -->\n```text\n(?P<output>.*?)^```)?",
+    r"(?:\n<!-- output(?:: (?P<lines>\d+) lines)? -->\n```text\n(?P<output>.*?)^```)?",
     re.DOTALL | re.MULTILINE,
 )
 _EXIT_CODE = re.compile(r"# exit code (\d)")
@@ -54,6 +55,7 @@ class Block:
     code: str
     not_run: str | None
     output: str | None
+    lines: int | None  # how many lines of the output are shown; None for all
     place: tuple[int, int]  # of `output` in the page
 
     @property
@@ -68,7 +70,15 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     """Return the blocks of code of a page, in order."""
     return [
-        Block(page.name, found["language"], found["code"], found["reason"], found["output"], found.span("output"))
+        Block(
+            page.name,
+            found["language"],
+            found["code"],
+            found["reason"],
+            found["output"],
+            int(found["lines"]) if found["lines"] else None,
+            found.span("output"),
+        )
         for found in _BLOCK.finditer(page.read_text())
     ]
 
@@ -82,7 +92,7 @@ def run(page: Path, names: dict[str, Any]) -> Iterator[tuple[Block, str]]:
                     _run_python(block, names)
                 for command in block.commands:
                     _run_command(command)
-            yield block, shown.getvalue()
+            yield block, _tidy(shown.getvalue(), block.lines)
 
 
 def _run_python(block: Block, names: dict[str, Any]) -> None:
@@ -127,9 +137,10 @@ def _numbers(text: str) -> list[float]:
     return [float(found.replace(",", "").lstrip("×")) for found in _NUMBER.findall(without_times)]
 
 
-def tidy(output: str) -> str:
-    """Output as pages show it: no empty lines at either end, no spaces at the end of a line."""
-    return "\n".join(line.rstrip() for line in output.strip("\n").splitlines()) + "\n"
+def _tidy(output: str, lines: int | None) -> str:
+    """Output as pages show it: its first lines, without empty lines at either end or spaces at the end of a line."""
+    kept = [line.rstrip() for line in output.strip("\n").splitlines()][:lines]
+    return "\n".join(kept).strip("\n") + "\n"
 
 
 def main() -> None:
@@ -143,7 +154,7 @@ def main() -> None:
         text = page.read_text()
         for block, printed in reversed(ran):
             if block.output is not None and not same(block.output, printed):
-                text = text[: block.place[0]] + tidy(printed) + text[block.place[1] :]
+                text = text[: block.place[0]] + printed + text[block.place[1] :]
         replace(page, text)
         print(f"wrote the outputs of {page.name}")
 
