@@ -4,6 +4,7 @@
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
@@ -77,6 +78,7 @@ def metrics_page() -> str:
         NOTE,
         "`orthoscope.metrics` takes tensors and gives numbers: batched over leading dimensions, in float64,\n"
         "`(samples, units)` for representations and `(out, in)` for weights.",
+        _arguments(metrics),
     ]
     return _page(parts, _by_subject(found, SUBJECTS, depth=2), _entry)
 
@@ -91,6 +93,7 @@ def theorems_page() -> str:
         f"The {len(predictors)} predictions of `orthoscope.theory`: from hyper-parameters to numbers, no network.\n"
         "Each names the statement it computes and what that assumes; *(corrected)* marks what is false as printed\n"
         "([errata](errata.md)).",
+        _arguments(theory),
     ]
     page = _page(parts, _by_subject(predictors, THEORIES, depth=2), _theorem)
     works = "\n".join(f"- **{key}**: {title}" for key, title in theory.BIBLIOGRAPHY.items())
@@ -144,7 +147,26 @@ def _by_subject(found: list[tuple[str, Any]], titles: dict[str, str], depth: int
 
 
 def _entry(name: str, value: Any) -> str:
-    return f"### {name}\n\n`{name}{_signature(value)}`\n\n{inspect.getdoc(value)}"
+    return f"### {name}\n\n`{name}{_signature(value)}`\n\n{_prose(value)}"
+
+
+def _prose(value: Any) -> str:
+    """A docstring without its sections, except the fields of a result as a list."""
+    text, *sections = re.split(r"\n\n(?=(?:Args|Attributes|Returns|Raises|Example):\n)", inspect.getdoc(value) or "")
+    fields = [section for section in sections if section.startswith("Attributes:")]
+    return "\n\n".join([text, *map(_list, fields)])
+
+
+def _list(section: str) -> str:
+    """A section of described names as a list."""
+    return re.sub(r"^    (\w+): ", r"- `\1`: ", section.partition("\n")[2].rstrip(), flags=re.MULTILINE)
+
+
+def _arguments(package: Any) -> str:
+    """What the arguments of a package mean, which is the same in all its functions."""
+    return "Arguments mean the same in all functions:\n\n" + _list(
+        (inspect.getdoc(package) or "").partition("\n\n")[2].partition("Args:")[2]
+    )
 
 
 def _theorem(name: str, value: Any) -> str:

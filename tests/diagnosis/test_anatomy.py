@@ -54,7 +54,7 @@ def test_signs_of_training_are_seen_and_a_fresh_network_shows_none() -> None:
     assert signs_of_training(remembers) == ""
     with torch.no_grad():
         remembers.head.weight += 1  # type: ignore[union-attr, operator]
-    assert "as they were drawn" in signs_of_training(remembers)
+    assert "changed since initialization" in signs_of_training(remembers)
 
 
 def test_a_diagnosis_carries_the_anatomy_of_its_network() -> None:

@@ -65,7 +65,7 @@ def test_a_network_that_trains_at_every_depth_says_so() -> None:
     forecast = predict("mlp(activation=identity, init=orthogonal, depth=1..40)")
     assert forecast.deepest == 40
     assert forecast.first(Verdict.AT_RISK) is None
-    assert forecast.summary == "trains at every depth asked for, up to 40"
+    assert forecast.summary == "trains at every depth up to 40"
 
 
 @pytest.mark.slow

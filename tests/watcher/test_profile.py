@@ -232,7 +232,7 @@ class Moody(nn.Module):
 
 def test_a_look_that_fails_does_not_end_the_training() -> None:
     model = Moody()
-    with pytest.warns(RiskWarning, match="could not look at step 0: ArithmeticError: not now"), watch(model) as w:
+    with pytest.warns(RiskWarning, match="could not take a snapshot at step 0: ArithmeticError: not now"), watch(model) as w:
         train(model, 1)
     assert w.step == 1
     assert w.problems == ["step 0: ArithmeticError: not now"]
@@ -350,14 +350,14 @@ def test_the_views_of_a_watch_hold_what_it_saw(tmp_path: Path) -> None:
     assert page.count("<polyline") + page.count("<path") >= 4
     w.save(tmp_path / "watch.html")
     assert (tmp_path / "watch.html").read_text() == page
-    assert repr(w).startswith("<Watch of Sequential: 3 looks, ")
+    assert repr(w).startswith("<Watch of Sequential: 3 snapshots, ")
     assert "<script" not in w._repr_html_()
     assert list(w.to_frame()["step"]) == [0, 2, 4]
 
 
 def test_bad_arguments_are_refused_in_one_sentence() -> None:
     for options, sentence in (
-        ({"every": 0}, "every counts steps from 1"),
+        ({"every": 0}, "snapshots are at least 1 step apart"),
         ({"samples": 0}, "give at least 1"),
         ({"on_risk": "panic"}, 'on_risk is "warn", "stop" or None'),
         ({"profile": False}, "nothing to watch"),

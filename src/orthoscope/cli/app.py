@@ -34,6 +34,7 @@ app.command(data)
 
 
 def show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
+    """Print one document in full, or a table of several."""
     from rich.console import Console
 
     from orthoscope import report
@@ -46,6 +47,7 @@ def show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
 
 
 def write(documents: list[dict[str, Any]], html: Path | None, json: str | None) -> None:
+    """Write the documents as a page and as JSON, where asked for."""
     from orthoscope import report
 
     if not documents:
@@ -65,6 +67,7 @@ def refuse_unwritable(html: Path | None, json: str | None, markdown: Path | None
 
 
 def refuse_unwritable_as(path: str | Path | None, suffix: str) -> None:
+    """Raise a ValueError if a file with this suffix cannot be written there."""
     if path is None:
         return
     if Path(path).suffix != suffix:

@@ -1,4 +1,4 @@
-"""A diagnosis read back from its saved document: judged when it was made, not again."""
+"""A diagnosis read back from its saved document, with the findings of the time it was made."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def saved_documents(path: Path) -> list[dict[str, Any]]:
 
 
 def saved_diagnosis(document: Mapping[str, Any]) -> Diagnosis:
-    """The diagnosis of a document; what theory expected of it stays in the document."""
+    """The diagnosis of a document; predictions of theory stay in the document."""
     recording = Recording(
         input=_layer(-1, document["input"]),
         layers=tuple(_layer(index, layer) for index, layer in enumerate(document["layers"])),

@@ -1,4 +1,4 @@
-"""What can be looked at: everything that has a document, from which every view is drawn."""
+"""Base of all results that can be shown: from one document to a table, a page, a file, a DataFrame or a figure."""
 
 import json
 from abc import ABC, abstractmethod
@@ -9,7 +9,7 @@ from orthoscope import report
 
 
 class Viewed(ABC):
-    """A table at a prompt, a page in a notebook, a file where asked."""
+    """A result that prints as a table, shows as a page in a notebook, and can be saved."""
 
     @abstractmethod
     def document(self) -> dict[str, Any]:
@@ -20,11 +20,11 @@ class Viewed(ABC):
         return json.dumps(self.document(), allow_nan=False)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write `.html` or `.json`, whole or not at all."""
+        """Write `.html` or `.json` atomically."""
         report.write(path, [self.document()])
 
     def _document_for_text(self) -> dict[str, Any]:
-        """The document without what only a page draws; overridden where that takes time to compute."""
+        """The document without details that only a page draws; overridden where those take time to compute."""
         return self.document()
 
     def __str__(self) -> str:

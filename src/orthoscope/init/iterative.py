@@ -210,6 +210,7 @@ class InputMoments:
         self._keys = torch.empty(0, dtype=torch.float64, device=generator.device)
 
     def add(self, rows: Float64[Tensor, "groups rows fan_in"]) -> None:
+        """Add a block of rows."""
         keys = torch.rand(rows.shape[1], generator=self.generator, dtype=torch.float64, device=self.generator.device)
         keys = torch.cat([self._keys, keys])
         lowest = keys.argsort()[: self.wanted]

@@ -60,6 +60,11 @@ def orthogonal(
 
     Raises:
         TypeError, ValueError: For arguments or weights that do not fit, with a remedy. The module is then unchanged.
+
+    Example:
+        >>> layer = orthoscope.layers.orthogonal(nn.Linear(64, 64), start="haar")
+        >>> bool(orthoscope.linalg.orthonormality_error(layer.weight) < 1e-5)
+        True
     """
     check_module(module, generator)
     weight = matrix_weight(module, name, start)

@@ -26,6 +26,9 @@ def haar(
         generator: Source of random numbers; the default generator of torch if None.
         dtype: Type of the result; always computed in float64.
         device: Device of the result, by default that of `generator`.
+
+    Raises:
+        ValueError: If there is no row or no column.
     """
     if rows < 1 or columns < 1:
         raise ValueError(f"haar needs at least one row and one column, got {rows} x {columns}")

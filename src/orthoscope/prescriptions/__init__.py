@@ -1,4 +1,4 @@
-"""What to change: prescriptions from a diagnosis, tried on copies, measured again, confirmed by a short training."""
+"""Remedies for a sick network: prescribed from a diagnosis, tried on copies, measured again, confirmed by training."""
 
 from orthoscope.prescriptions.comparison import Comparison, compare
 from orthoscope.prescriptions.confirmation import Confirmation, confirm
@@ -9,22 +9,7 @@ from orthoscope.prescriptions.prescription import Effect, Prescription
 from orthoscope.prescriptions.trials import Fix, Outcome, fix
 
 __all__ = [
-    "Comparison",
-    "Confirmation",
-    "Effect",
-    "Fix",
-    "Outcome",
-    "Plan",
-    "Prescription",
-    "Shaping",
-    "choose_gains",
-    "compare",
-    "confirm",
-    "fix",
-    "insert_norms_",
-    "measured_rates",
-    "predicted_rates",
-    "prescribe",
-    "scale_branches_",
+    "Comparison", "Confirmation", "Effect", "Fix", "Outcome", "Plan", "Prescription", "Shaping", "choose_gains",
+    "compare", "confirm", "fix", "insert_norms_", "measured_rates", "predicted_rates", "prescribe", "scale_branches_",
     "simulated_rates",
-]
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A network before and after a change: the axes of the trainability plane, every number, the rule that keeps it."""
+"""A network before and after a change: the two axes of trainability, every number, and the rule that keeps a change."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,19 +22,19 @@ COMFORT = math.log(10)  # e-folds of gradient growth from which on a healthy ver
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of the signal: how bad the findings are, and the number that should be small."""
+    """One direction of the signal: severity of its findings, and the number that should be small."""
 
     severity: Verdict
     number: float  # infinite if it could not be measured
 
     def improves_on(self, before: "Axis") -> bool:
-        """A milder verdict, or the same with a smaller number."""
+        """True for a milder severity, or the same with a smaller number."""
         return (self.severity.rank, self.number) < (before.severity.rank, before.number)
 
 
 @dataclass(frozen=True)
 class Axes:
-    """Forward: what becomes of samples, by the gap. Backward: what becomes of gradients, by their growth in e-folds."""
+    """Forward: the samples, by the orthogonality gap. Backward: the gradients, by the growth of the log-gradient."""
 
     forward: Axis
     backward: Axis
@@ -42,7 +42,7 @@ class Axes:
 
     @property
     def comfortable(self) -> bool:
-        """Healthy, and gradients even enough that a small change does not undo it."""
+        """Healthy, with gradients even enough that a small change does not undo it."""
         return self.verdict is Verdict.HEALTHY and self.backward.number < COMFORT
 
     @property
@@ -53,7 +53,7 @@ class Axes:
 
 
 def axes(diagnosis: Diagnosis) -> Axes:
-    """Where a diagnosis puts the network."""
+    """The axes of a diagnosis."""
     growth = math.nan if diagnosis.gradients is None else abs(diagnosis.gradients.growth)
     return Axes(
         Axis(_severity(diagnosis, forward=True), _or_infinite(diagnosis.gap)),
@@ -63,7 +63,7 @@ def axes(diagnosis: Diagnosis) -> Axes:
 
 
 def effect(diagnosis: Diagnosis) -> Effect:
-    """Where it was measured to be."""
+    """The measured effect: gap and slope of a diagnosis."""
     return Effect(diagnosis.gap, diagnosis.slope)
 
 
@@ -101,29 +101,34 @@ _PROFILE = ("gap", "effective_rank", "overlap", "rms", "gradient_norm")
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Viewed):
-    """Two diagnoses side by side; `improved` by the same rule by which a fix is kept."""
+    """Two diagnoses side by side, made by `compare`.
+
+    Attributes:
+        before: The first diagnosis.
+        after: The second diagnosis.
+    """
 
     before: Diagnosis
     after: Diagnosis
 
     @property
     def improved(self) -> bool:
-        """What was sick or at risk improves, what was healthy stays so; a network healthy before does not improve."""
+        """Whether an unhealthy network improved, by the same rule by which `fix` keeps a change."""
         return self.before.verdict is not Verdict.HEALTHY and kept(axes(self.before), axes(self.after))
 
     @property
     def vanished(self) -> tuple[Finding, ...]:
-        """What was found before and is not found any more."""
+        """Findings of the first diagnosis that the second does not have."""
         return _found_only_in(self.before, self.after)
 
     @property
     def appeared(self) -> tuple[Finding, ...]:
-        """What is found now and was not before."""
+        """Findings of the second diagnosis that the first does not have."""
         return _found_only_in(self.after, self.before)
 
     @property
     def summary(self) -> str:
-        """One sentence."""
+        """One sentence: the verdicts, and which findings vanished or appeared."""
         if self.before.verdict is self.after.verdict:
             verdicts = f"{self.after.verdict} as before"
         else:
@@ -153,7 +158,7 @@ class Comparison(Viewed):
         }
 
     def markdown(self) -> str:
-        """For a comment on a pull request: the verdicts, a table of headline numbers, what vanished and appeared."""
+        """Markdown for a pull request: the verdicts, a table of main numbers, what vanished and appeared."""
         return comparison_markdown(self.document())
 
     def _numbers(self) -> list[tuple[str, float, float, str]]:
@@ -168,7 +173,23 @@ class Comparison(Viewed):
 
 
 def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
-    """Lay two diagnoses side by side, of one network before and after a change or of two networks."""
+    """Compare two diagnoses, of one network before and after a change or of two networks.
+
+    Args:
+        before: The first diagnosis.
+        after: The second diagnosis.
+
+    Returns:
+        The comparison; printed, it is a table.
+
+    Raises:
+        ValueError: If an argument is not a diagnosis.
+
+    Example:
+        >>> relu, linear = (orthoscope.models.MLP(depth=50, width=32, activation=a) for a in ("relu", "identity"))
+        >>> batch = torch.randn(32, 32)
+        >>> comparison = orthoscope.compare(orthoscope.diagnose(relu, batch), orthoscope.diagnose(linear, batch))
+    """
     for diagnosis in (before, after):
         if not isinstance(diagnosis, Diagnosis):
             raise ValueError(f"two diagnoses are compared, got a {type(diagnosis).__name__}: call diagnose first")

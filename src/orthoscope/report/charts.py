@@ -24,6 +24,7 @@ class Scale:
     logarithmic: bool = False
 
     def __call__(self, value: Number | None) -> Number | None:
+        """The pixel of a value; None for what has no place on the axis."""
         if value is None or not math.isfinite(value) or (self.logarithmic and value <= 0):
             return None
         low, high, at = (self._place(self.low), self._place(self.high), self._place(value))
@@ -31,6 +32,7 @@ class Scale:
         return pixel if math.isfinite(pixel) else None
 
     def ticks(self) -> list[Number]:
+        """Round values for the ticks of the axis."""
         return decades(self.low, self.high) if self.logarithmic else round_steps(self.low, self.high)
 
     def _place(self, value: Number) -> Number:
@@ -182,6 +184,7 @@ def words(x: Number, y: Number, content: str, look: str = "", anchor: str = "sta
 
 
 def rule(x1: Number, y1: Number, x2: Number, y2: Number, look: str) -> str:
+    """A straight line."""
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{look}"/>'
 
 

@@ -48,6 +48,7 @@ def fixed(value: Number | None, decimals: int = 2) -> str:
 
 
 def rank(value: Number | None) -> str:
+    """A rank, with one decimal below 10."""
     return UNDEFINED if value is None else f"{value:.1f}" if value < 10 else f"{value:.0f}"
 
 
@@ -60,6 +61,7 @@ def count(value: int) -> str:
 
 
 def shape(sizes: Sequence[int]) -> str:
+    """A tensor's shape as 64×128."""
     return "×".join(str(size) for size in sizes) or "scalar"
 
 
@@ -70,6 +72,7 @@ def layer_name(layer: LayerRow) -> str:
 
 
 def isometry_gap(layer: LayerRow) -> str:
+    """The isometry gap of a layer, or that its samples are linearly dependent."""
     return "rank-deficient" if layer["rank_deficient"] else number(metric(layer, "isometry_gap"))
 
 

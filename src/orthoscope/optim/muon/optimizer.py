@@ -68,6 +68,10 @@ class Muon(torch.optim.Optimizer):
     Raises:
         TypeError: If a parameter is complex or not floating, or an option has a wrong type.
         ValueError: If an option is out of range or misspelled, or a parameter does not hold the matrices of its view.
+
+    Example:
+        >>> model = orthoscope.models.MLP(depth=4, width=16)
+        >>> optimizer = orthoscope.optim.Muon(orthoscope.optim.muon_parameter_groups(model), lr=0.02)
     """
 
     def __init__(

@@ -85,7 +85,7 @@ IDENTITY, PROJECTION, NONE = "identity", "projection", "none"
 
 @dataclass(frozen=True)
 class Branch:
-    """One residual branch: from `start`, which the skip carries on, to `end`, which is added to it."""
+    """One residual branch, from its input `start`, which the skip connection passes on, to its output `end`."""
 
     name: str
     start: Point

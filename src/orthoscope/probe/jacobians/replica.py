@@ -1,4 +1,4 @@
-"""A copy of a model that can be differentiated at leisure: the user's own is never run, and may train on meanwhile."""
+"""A differentiable copy of a model in eval mode; the user's model is never run, and may be trained meanwhile."""
 
 import contextlib
 import copy

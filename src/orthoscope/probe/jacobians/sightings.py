@@ -73,7 +73,7 @@ ACTIVATIONS = frozenset(f"{name}{in_place}" for name in _SMOOTH_OR_NOT.split() f
 
 @dataclass(frozen=True)
 class Point:
-    """A tensor of the pass: where it is in the graph, and a copy of what it was, safe from in-place operations."""
+    """A tensor of the pass: its place in the autograd graph, and a copy of its values."""
 
     edge: GradientEdge
     value: Tensor
@@ -94,6 +94,7 @@ class Sum:
 
     @property
     def module(self) -> str:
+        """Name of the module that adds."""
         return self.stack[-1]
 
 
@@ -114,9 +115,9 @@ class _Running:
 
 
 class Sightings(TorchFunctionMode):
-    """Watches a model while active: `sums` in the order they were made, and `calls` of the modules named.
+    """Records the additions of a model while active: `sums` in order, and `calls` of the modules named.
 
-    Operations are seen as Python calls them; what happens inside a fused one is its own affair.
+    Operations are recorded as Python calls them; those inside a fused kernel are not visible.
     """
 
     def __init__(self, model: nn.Module, wanted: Sequence[str] = ()) -> None:

@@ -25,7 +25,7 @@ def energy_shares(singular_values: Float[Tensor, "*batch values"]) -> Float[Tens
         raise ValueError("singular values are finite, at least 0, and at least one: give svdvals of a representation")
     largest = values.amax(-1, keepdim=True)
     if bool((largest == 0).any()):
-        raise ValueError("all singular values of a representation are 0: it has no direction to speak of")
+        raise ValueError("all singular values of a representation are 0: it has no direction")
     energies = (values / largest).square()
     return energies / energies.sum(-1, keepdim=True)
 
@@ -81,7 +81,9 @@ def iterative_singular_values(
 def iterative_gap(
     singular_values: Float[Tensor, "*batch values"], steps: int, samples: int | None = None
 ) -> Float[Tensor, "*batch"]:
-    r"""Orthogonality gap after `steps` layers of iterative orthogonalization; after one,
+    r"""Orthogonality gap after `steps` layers of iterative orthogonalization, by `iterative_singular_values`.
+
+    After one layer it is
 
     $$ V(WH)^2 = \frac{\sum_i \sigma_i^2}{\big(\sum_i \sigma_i\big)^2} - \frac1n
        \;\le\; V(H)^2 = \frac{\sum_i \sigma_i^4}{\big(\sum_i \sigma_i^2\big)^2} - \frac1n, $$
@@ -101,6 +103,10 @@ def lyapunov_exponents(width: int, weight_variance: float | None = None) -> Floa
 
     By default $v = 1/d$, and the energy of a layer is kept on average. Of $\log\sigma_i$, the usual convention: the
     exponents of $\log\sigma_i^2$ are twice these.
+
+    Args:
+        width: Units $d$ of every layer.
+        weight_variance: $v$, by default $1/d$.
     """
     if width < 1:
         raise ValueError(f"width is {width}: give at least 1")

@@ -1,4 +1,4 @@
-r"""Averages over Gaussian samples after batch normalization: points of a sphere, of which two coordinates matter.
+r"""Averages over Gaussian samples after batch normalization, which are points of a sphere: two coordinates suffice.
 
 One unit's values on a batch of $n$ samples, $h \sim \mathcal{N}(0, G)$ with $G$ exchangeable (one number on the
 diagonal, one off it), are normalized to $y \in \mathbb{R}^n$, $\|y\|^2 = n$. Every average the theory needs is of a

@@ -30,6 +30,9 @@ def long_run(found: Propagation) -> tuple[Prediction, ...]:
 
     Empty where there is no limit: with skip connections gradients grow ever more slowly. A single layer has no gradient
     growth, because its number of inputs may differ from the width.
+
+    Args:
+        found: From `propagate`.
     """
     network = found.network
     if network.residual_scale is not None:
