@@ -1,4 +1,4 @@
-"""Writes the reference pages from the source: every metric, every theorem with its hypotheses, every erratum, every word.
+"""Writes the reference pages from the source: metrics, theorems with their hypotheses, errata, and the glossary.
 
 `make reference-pages`; a test holds them to the source.
 """
@@ -50,8 +50,9 @@ def glossary_page() -> str:
     parts = [
         "# Glossary",
         NOTE,
-        "Every quantity and every word that a report shows. A batch at a layer is a matrix $H$ with $n$ rows, the samples\n"
-        "$h_i$, and $d$ columns, the units; its singular values are $\\sigma_i$. [Metrics](metrics.md) has the functions.",
+        "Every quantity and every word that a report shows. A batch at a layer is a matrix $H$ with $n$ rows, the\n"
+        "samples $h_i$, and $d$ columns, the units; its singular values are $\\sigma_i$. [Metrics](metrics.md) has\n"
+        "the functions.",
     ]
     seen: set[str] = set()
     for group in get_args(Group):

@@ -14,7 +14,7 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
-import api_pages  # noqa: E402
+import api_pages
 
 ROOT = Path(__file__).parent.parent
 BESIDE = "beside"  # the folder of the site for what lies outside docs/

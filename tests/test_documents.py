@@ -105,7 +105,9 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(
     names: dict[str, Any] = {"__name__": "page"}
     for block, printed in page_code.run(page, names):
         if block.output is not None:
-            assert page_code.same(block.output, printed), f"make page-outputs: {page.name} shows another output\n{printed}"
+            assert page_code.same(block.output, printed), (
+                f"make page-outputs: {page.name} shows another output\n{printed}"
+            )
     if page.name in OUTCOMES:
         OUTCOMES[page.name](names)
 
