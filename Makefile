@@ -62,7 +62,7 @@ bench-residual: .venv/test.stamp  ## Jacobians of residual blocks beside dense o
 
 WRITE_CALIBRATION := $(BIN)/python -m orthoscope_papers.calibration.write
 
-calibrate: .venv/demo.stamp  ## train 457 networks, fit the limits of the verdict, test them and the fixes; an hour and a half
+calibrate: .venv/test.stamp  ## train 457 networks, fit the limits of the verdict, test them and the fixes; an hour and a half
 	$(BIN)/orthoscope reproduce calibration/outcomes
 	$(WRITE_CALIBRATION) outcomes results
 	$(BIN)/orthoscope reproduce calibration/verdict
@@ -87,7 +87,7 @@ picture: .venv/demo.stamp browser  ## docs/images/report.png, the picture in REA
 docs: .venv/test.stamp  ## the documentation as a site in build/site, readable from files
 	$(BIN)/mkdocs build --strict
 
-results-page: .venv/demo.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
+results-page: .venv/test.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
 	$(BIN)/orthoscope reproduce --page docs/results.md
 
 viewer: .venv/demo.stamp  ## schema, types and the page's script from report/document and viewer/; needs Node 20, commit what it writes
