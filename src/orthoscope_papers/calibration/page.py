@@ -62,16 +62,16 @@ def _beginning(calibration: Mapping[str, Any], trainings: Sequence[Training]) ->
         "residual networks and Transformers; 5 to 300 layers of width 16 to 512; ten activations; batch, layer or RMS "
         "norm before or after the activation, or none; weights by He, Xavier, PyTorch, orthogonal, LSUV, whitening, "
         "too small or too large. Each is diagnosed, then trained for 150 steps of Adam at three learning rates (1e-4, "
-        "1e-3, 1e-2) on the digits or on Fashion-MNIST at 14x14 pixels. A network *trains* if its best loss shows at least half "
-        "of what a shallow network of the same kind and width learns in as many steps.",
+        "1e-3, 1e-2) on the digits or on Fashion-MNIST at 14x14 pixels. A network *trains* if its best loss shows at "
+        "least half of what a shallow network of the same kind and width learns in as many steps.",
         "",
         f"{trains} of {len(outcomes())} train. {len(repeated(trainings))} were trained from three seeds: for "
         f"{agreement(trainings):.0%} of these all three seeds agree.",
         "",
         f"The limits of the verdict are fitted to {calibration['fitted_to']} networks by maximum likelihood. All rates "
         f"below are of the {calibration['held_out']['orthoscope']['networks']} others, which share no family (kind, "
-        "activation, normalization, skip connections) with those: every second family of each kind, in the order of a hash of its "
-        "name. `make calibrate` repeats everything in an hour and a half on two cores.",
+        "activation, normalization, skip connections) with those: every second family of each kind, in the order of a "
+        "hash of its name. `make calibrate` repeats everything in an hour and a half on two cores.",
         "",
     ]
 
