@@ -41,10 +41,10 @@ def share(row: dict[str, Any]) -> float:
 
 READ = {
     "gap": lambda row: row["sample_view"]["gap"],
-    "rank": share,
+    "effective_rank": share,
     "overlap": lambda row: row["sample_view"]["overlap"],
     "rms": lambda row: row["rms"],
-    "gradient": lambda row: row["gradient_norm"],
+    "gradient_norm": lambda row: row["gradient_norm"],
 }
 
 
@@ -148,8 +148,8 @@ def test_a_click_opens_the_card_with_the_numbers_of_its_layer(opened: Browser, f
     )
     numbers = {name: (measured, theory) for name, measured, theory in cells}
     assert numbers["orthogonality gap"] == (f"{row['sample_view']['gap']:.2f}", f"{row['predicted']['gap']:.2f}")
-    assert numbers["overlap"][0] == f"{row['sample_view']['overlap']:.2f}"
-    assert numbers["rms"][0] == number(row["rms"])
+    assert numbers["mean overlap"][0] == f"{row['sample_view']['overlap']:.2f}"
+    assert numbers["RMS of the output"][0] == number(row["rms"])
     spectrum = opened.marks("#card .picture-spectrum circle", "data-value")
     assert [float(dot["data-value"]) for dot in spectrum] == row["picture"]["eigenvalues"]
     counts = opened.marks("#card .picture-overlaps .bar", "data-count")

@@ -1,7 +1,7 @@
 // The card of one layer: its numbers beside theory's, and its pictures.
 import type { Diagnosis, Layer } from "./documents";
 import { h, table } from "./elements";
-import { fixed, layerName, marks, number, possibleRank, printable, rank, UNDEFINED, view } from "./reading";
+import { expected, layerName, marks, METRICS, printable, rank, reads, UNDEFINED, written } from "./reading";
 import type { Choice, Selection } from "./selection";
 import { gram, overlaps, spectrum, weightSpectrum } from "./spectra";
 
@@ -60,19 +60,7 @@ function content(doc: Diagnosis, index: number, selection: Selection): HTMLEleme
 }
 
 function numbers(layer: Layer): HTMLElement {
-  const expected = layer.predicted;
-  const isometry = layer.rank_deficient ? "rank-deficient" : number(view(layer, "isometry_gap"));
-  const rows: [string, string, string][] = [
-    ["orthogonality gap", fixed(view(layer, "gap")), fixed(expected?.gap)],
-    [`effective rank of ${possibleRank(layer)}`, rank(view(layer, "effective_rank")), rank(expected?.effective_rank ?? null)],
-    ["around the mean", rank(layer.picture?.centered_rank ?? null), UNDEFINED],
-    ["overlap", fixed(view(layer, "overlap")), fixed(expected?.overlap)],
-    ["isometry gap", isometry, number(expected?.isometry_gap)],
-    ["share of the mean", fixed(view(layer, "mean_energy")), UNDEFINED],
-    ["rms", number(layer.rms), number(expected?.rms)],
-    ["gradient norm", number(layer.gradient_norm), number(expected?.gradient_norm)],
-    ["weight gradient norm", number(layer.weight_gradient_norm), UNDEFINED],
-  ];
+  const rows: [string, string, string][] = METRICS.map((metric) => [metric.label, reads(metric, layer), written(metric, expected(metric, layer), layer)]);
   if (layer.token_view) rows.push(["effective rank of tokens", rank(layer.token_view.effective_rank), UNDEFINED]);
   return table(["quantity", "measured", "theory"], rows, new Set([1, 2]), "numbers");
 }

@@ -5,7 +5,7 @@ import { h, icon, section, table } from "./elements";
 import { plane } from "./plane";
 import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
-import { count, firstSick, findings, fixed, lastTelling, layerName, look, marks, METRICS, number, possibleRank, printable, rank, reads, signed, significant, slope, UNDEFINED, view } from "./reading";
+import { count, findings, firstSick, fixed, layerName, look, MAIN_METRICS, marks, number, possibleRank, printable, quotedLayer, rank, reads, signed, significant, slope, UNDEFINED, view } from "./reading";
 import { Selection } from "./selection";
 import { strip } from "./strip";
 
@@ -50,7 +50,7 @@ function banner(doc: Diagnosis, selection: Selection): HTMLElement {
 }
 
 function facts(doc: Diagnosis): HTMLElement {
-  const last = lastTelling(doc);
+  const last = quotedLayer(doc);
   const ended = last === null ? null : view(last, "effective_rank");
   const entries: [string, string][] = [
     ["parameters", count(doc.parameters)],
@@ -76,7 +76,7 @@ function theory(doc: Diagnosis): HTMLElement {
   if (doc.prediction.reason !== null) {
     return section("Theory", "theory", h("p", { class: "quiet" }, `No prediction: ${printable(doc.prediction.reason)}.`));
   }
-  const layer = lastTelling(doc);
+  const layer = quotedLayer(doc);
   const rows: string[][] = [];
   if (layer) {
     const expected = layer.predicted;
@@ -148,10 +148,10 @@ function layers(doc: Diagnosis): HTMLElement | null {
       layerName(layer),
       printable(layer.kind),
       layer.shape.join("×"),
-      ...METRICS.map((metric) => reads(metric, layer)),
+      ...MAIN_METRICS.map((metric) => reads(metric, layer)),
       begins.has(index) ? h("strong", {}, `◀ ${begins.get(index)!.join(", ")} begins`) : layer.status,
     ]);
-    return table(["#", "layer", "kind", "shape", ...METRICS.map((metric) => metric.name), "status"], rows, new Set([0, 4, 5, 6, 7, 8]), "all-layers");
+    return table(["#", "layer", "kind", "shape", ...MAIN_METRICS.map((metric) => metric.short), "status"], rows, new Set([0, 4, 5, 6, 7, 8]), "all-layers");
   };
   const details = h("details", {}, h("summary", {}, `All ${doc.layers.length} layers as a table`));
   const open = () => {

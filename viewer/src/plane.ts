@@ -4,7 +4,7 @@ import { tickLabel } from "./chart";
 import type { Diagnosis, Known } from "./documents";
 import { h, icon, s, section, symbol } from "./elements";
 import { prescriptionsOf } from "./prescriptions";
-import { fixed, lastTelling, look, printable, shortened, signed } from "./reading";
+import { fixed, quotedLayer, look, printable, shortened, signed } from "./reading";
 
 const [WIDTH, HEIGHT] = [680, 430];
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 664, 18, 372];
@@ -17,7 +17,7 @@ export function measured(doc: Diagnosis): Place | null {
 }
 
 function predicted(doc: Diagnosis): Place | null {
-  const gap = lastTelling(doc)?.predicted?.gap ?? null;
+  const gap = quotedLayer(doc)?.predicted?.gap ?? null;
   const slope = doc.prediction.slope;
   return gap === null || slope === null || measured(doc) === null ? null : [gap, slope];
 }

@@ -2,7 +2,7 @@
 import type { Diagnosis, Layer } from "./documents";
 import { h, s, section } from "./elements";
 import { type Column, columns, folds } from "./folding";
-import { firstSick, layerName, marks, METRICS, type Metric, possibleRank, reads, shortened, view } from "./reading";
+import { firstSick, layerName, MAIN_METRICS, marks, type Metric, possibleRank, reads, shortened, stored } from "./reading";
 import type { Selection } from "./selection";
 
 const LABELS = 76; // pixels left of the cells
@@ -12,7 +12,6 @@ const GAP = 2;
 const NARROWEST = 3;
 const WIDEST = 34;
 const FEW = 160; // layers that are never folded
-const SHORT: Record<string, string> = { gap: "gap", rank: "rank", overlap: "overlap", rms: "rms", gradient: "gradient" };
 
 export function strip(doc: Diagnosis, selection: Selection): HTMLElement {
   if (!doc.layers.length) return section("Layers", "strip", h("p", { class: "quiet" }, "No layer was observed."));
@@ -86,17 +85,17 @@ interface Drawn {
 function cells(doc: Diagnosis, shown: Column[], width: number, selection: Selection): Drawn {
   const step = Math.min(WIDEST, Math.max(NARROWEST, (width - LABELS - 4) / shown.length));
   const total = Math.max(width, LABELS + step * shown.length + 4);
-  const height = TOP + METRICS.length * (CELL + GAP) + 20;
+  const height = TOP + MAIN_METRICS.length * (CELL + GAP) + 20;
   const svg = s("svg", { viewBox: `0 0 ${total} ${height}`, width: total, height, class: "cells" });
   svg.style.width = total > width ? `${total}px` : "100%";
-  const badness = METRICS.map((metric) => scale(metric, doc.layers));
-  METRICS.forEach((metric, row) => {
+  const badness = MAIN_METRICS.map((metric) => scale(metric, doc.layers));
+  MAIN_METRICS.forEach((metric, row) => {
     const y = TOP + row * (CELL + GAP);
-    svg.append(s("text", { x: LABELS - 10, y: y + CELL / 2 + 4, "text-anchor": "end", class: "row-name" }, SHORT[metric.name]));
+    svg.append(s("text", { x: LABELS - 10, y: y + CELL / 2 + 4, "text-anchor": "end", class: "row-name" }, metric.short));
     shown.forEach((column, place) => svg.append(cell(doc, metric, badness[row], column, LABELS + place * step, y, step)));
   });
   svg.append(...begins(doc, shown, step, height), ...names(doc, shown, step, height));
-  const outline = s("rect", { class: "outline", y: TOP - 3, height: METRICS.length * (CELL + GAP) + 4, width: Math.max(step, 4), visibility: "hidden" });
+  const outline = s("rect", { class: "outline", y: TOP - 3, height: MAIN_METRICS.length * (CELL + GAP) + 4, width: Math.max(step, 4), visibility: "hidden" });
   svg.append(outline);
   const layerAt = (event: MouseEvent): number | null => {
     const index = (event.target as Element).getAttribute("data-layer");
@@ -128,7 +127,7 @@ function cell(doc: Diagnosis, metric: Metric, badness: Badness, column: Column, 
     rx: step > 10 ? 2 : 0,
     class: bad === null ? "cell undefined" : bad < 0 ? "cell low" : "cell high",
     "data-layer": layer,
-    "data-metric": metric.name,
+    "data-metric": metric.key,
     "data-value": value,
   });
   if (bad !== null) rect.style.setProperty("--t", `${Math.round(100 * Math.abs(bad))}%`);
@@ -140,12 +139,12 @@ type Badness = (layer: Layer) => number | null;
 /** From -1 (too small) over 0 (fine) to 1 (bad); null where the metric is undefined. */
 function scale(metric: Metric, layers: Layer[]): Badness {
   // By how much is left, as the rules of the verdict see it: a rank of half the possible is still healthy.
-  if (metric.name === "rank") {
-    return (layer) => bounded(view(layer, "effective_rank"), (value) => 1 - Math.log(value) / Math.log(Math.max(2, possibleRank(layer))));
+  if (metric.axis === "share") {
+    return (layer) => bounded(stored(metric, layer), (value) => 1 - Math.log(value) / Math.log(Math.max(2, possibleRank(layer))));
   }
   if (!metric.logarithmic) return (layer) => bounded(metric.measured(layer), (value) => -Math.log10(Math.max(1e-3, 1 - Math.abs(value))) / 3);
   const weights = layers.filter((layer) => layer.depth !== null && layer.gradient_norm);
-  const reference = metric.name === "gradient" ? (weights.at(-1)?.gradient_norm ?? 1) : 1;
+  const reference = metric.key === "gradient_norm" ? (weights.at(-1)?.gradient_norm ?? 1) : 1;
   const decades = 4; // at which a scale is as bad as it gets
   return (layer) => {
     const value = metric.measured(layer);
@@ -208,7 +207,7 @@ function reading(layer: Layer, index: number, layers: number): Node[] {
   const parts: Node[] = [h("b", {}, `${index + 1}/${layers} `), h("code", {}, shortened(layerName(layer), 60)), ` ${layer.kind}`].map((part) =>
     part instanceof Node ? part : document.createTextNode(part),
   );
-  for (const metric of METRICS) parts.push(h("span", {}, h("i", {}, ` ${SHORT[metric.name]} `), reads(metric, layer)));
+  for (const metric of MAIN_METRICS) parts.push(h("span", {}, h("i", {}, ` ${metric.short} `), reads(metric, layer)));
   return parts;
 }
 
