@@ -1,4 +1,4 @@
-"""Writes the reference pages from the source: every metric, every theorem with its hypotheses, every erratum.
+"""Writes the reference pages from the source: metrics, theorems with their hypotheses, errata, and the glossary.
 
 `make reference-pages`; a test holds them to the source.
 """
@@ -8,10 +8,13 @@ import re
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from glossary_words import FORMULAS, WORDS
 
 from orthoscope import metrics, theory
 from orthoscope.files import replace
+from orthoscope.report.document.quantities import Group, quantities
 from orthoscope_papers.errata import all_errata
 
 HERE = Path(__file__).parent
@@ -32,6 +35,40 @@ THEORIES = {
     "network": "A whole network, finite width included",
     "residual": "Residual networks",
 }
+GROUPS: dict[str, str] = {
+    "layer": "Numbers of a layer",
+    "network": "Numbers of a network",
+    "depth": "Numbers of a prediction, by depth",
+    "block": "Numbers of a residual block",
+    "update": "Numbers of an update of a weight",
+    "snapshot": "Numbers of a training that is watched",
+}
+
+
+def glossary_page() -> str:
+    """Every quantity of the documents, from their table, and the other words of a report."""
+    parts = [
+        "# Glossary",
+        NOTE,
+        "Every quantity and every word that a report shows. A batch at a layer is a matrix $H$ with $n$ rows, the\n"
+        "samples $h_i$, and $d$ columns, the units; its singular values are $\\sigma_i$. [Metrics](metrics.md) has\n"
+        "the functions.",
+    ]
+    seen: set[str] = set()
+    for group in get_args(Group):
+        parts.append(f"## {GROUPS[group]}")
+        for quantity in quantities(group):
+            again = quantity.anchor in seen
+            seen.add(quantity.anchor)
+            # An entry of the same name in a later group is told apart by its group; the anchor stays with the first.
+            parts.append(f"### {quantity.label}{f' ({group})' if again else ''}")
+            unit = f" Unit: {quantity.unit}." if quantity.unit else ""
+            parts.append(quantity.explanation + unit)
+            formula = FORMULAS.get((group, quantity.key))
+            parts += [f"$$ {formula} $$"] if formula else []
+    parts.append("## Words")
+    parts += [f"### {word}\n\n{text}" for word, text in WORDS.items()]
+    return "\n\n".join(parts) + "\n"
 
 
 def metrics_page() -> str:
@@ -86,6 +123,7 @@ def errata_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "glossary.md": glossary_page,
     "metrics.md": metrics_page,
     "theorems.md": theorems_page,
     "errata.md": errata_page,

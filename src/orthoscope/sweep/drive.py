@@ -87,7 +87,7 @@ def run(
     Args:
         function: A function at the top of a module; workers import it by name. An exception fails its run at once.
         grid: Configurations: dicts of JSON values, nan and infinities included, as for results.
-        store: Folder of the finished runs; docs/sweeps.md describes its layout.
+        store: Folder of the finished runs; docs/sweep.md describes its layout.
         engine: "local" (processes), "dask", "ray", "slurm", "inline" (this process), an executor or an engine.
         version: Version of the experiment's code; another version is another run.
         workers: Number of local processes, one per core by default; 0 computes in this process.
