@@ -22,7 +22,7 @@ def test_a_fix_is_the_network_what_to_change_and_what_it_did(browser: Browser, t
         "not tried",
     ]
     kept = browser.text("#prescriptions li[data-outcome=kept]")
-    for words in (name, "kept", "gap 0.31, slope +0.012", "gap 0.30, slope +0.010", "mend(model"):
+    for words in (name, "kept", "gap 0.31, gradient ×1.012", "gap 0.30, gradient ×1.010", "mend(model"):
         assert words in kept
     assert f"mended by mend {name} → HEALTHY" in browser.text(".banner")
     assert browser.run("return document.querySelector('#prescriptions').nextElementSibling.id") == "change"

@@ -1,6 +1,7 @@
 // The card of one layer: its numbers beside theory's, and its pictures.
 import type { Diagnosis, Layer } from "./documents";
 import { h, table } from "./elements";
+import { term } from "./explain";
 import { fixed, layerName, marks, number, possibleRank, printable, rank, UNDEFINED, view } from "./reading";
 import type { Choice, Selection } from "./selection";
 import { gram, overlaps, spectrum, weightSpectrum } from "./spectra";
@@ -62,18 +63,18 @@ function content(doc: Diagnosis, index: number, selection: Selection): HTMLEleme
 function numbers(layer: Layer): HTMLElement {
   const expected = layer.predicted;
   const isometry = layer.rank_deficient ? "rank-deficient" : number(view(layer, "isometry_gap"));
-  const rows: [string, string, string][] = [
-    ["orthogonality gap", fixed(view(layer, "gap")), fixed(expected?.gap)],
-    [`effective rank of ${possibleRank(layer)}`, rank(view(layer, "effective_rank")), rank(expected?.effective_rank ?? null)],
-    ["around the mean", rank(layer.picture?.centered_rank ?? null), UNDEFINED],
-    ["overlap", fixed(view(layer, "overlap")), fixed(expected?.overlap)],
-    ["isometry gap", isometry, number(expected?.isometry_gap)],
-    ["share of the mean", fixed(view(layer, "mean_energy")), UNDEFINED],
-    ["rms", number(layer.rms), number(expected?.rms)],
-    ["gradient norm", number(layer.gradient_norm), number(expected?.gradient_norm)],
-    ["weight gradient norm", number(layer.weight_gradient_norm), UNDEFINED],
+  const rows: [HTMLElement, string, string][] = [
+    [term("gap"), fixed(view(layer, "gap")), fixed(expected?.gap)],
+    [term("effective_rank", `effective rank of ${possibleRank(layer)}`), rank(view(layer, "effective_rank")), rank(expected?.effective_rank ?? null)],
+    [term("centered_rank", "around the mean"), rank(layer.picture?.centered_rank ?? null), UNDEFINED],
+    [term("overlap"), fixed(view(layer, "overlap")), fixed(expected?.overlap)],
+    [term("isometry_gap"), isometry, number(expected?.isometry_gap)],
+    [term("mean_energy"), fixed(view(layer, "mean_energy")), UNDEFINED],
+    [term("rms"), number(layer.rms), number(expected?.rms)],
+    [term("gradient_norm"), number(layer.gradient_norm), number(expected?.gradient_norm)],
+    [term("weight_gradient_norm"), number(layer.weight_gradient_norm), UNDEFINED],
   ];
-  if (layer.token_view) rows.push(["effective rank of tokens", rank(layer.token_view.effective_rank), UNDEFINED]);
+  if (layer.token_view) rows.push([term("token_rank"), rank(layer.token_view.effective_rank), UNDEFINED]);
   return table(["quantity", "measured", "theory"], rows, new Set([1, 2]), "numbers");
 }
 

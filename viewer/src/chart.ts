@@ -2,6 +2,7 @@
 import { scaleLinear, scaleLog } from "d3-scale";
 import { area, line } from "d3-shape";
 import { s } from "./elements";
+import { tenToThe } from "./reading";
 
 export type Point = [number, number | null];
 
@@ -110,8 +111,7 @@ function upTicks(spec: Chart): number[] {
 
 export function tickLabel(value: number, logarithmic = false): string {
   if (!logarithmic || (value >= 0.01 && value <= 1000)) return String(Number(value.toPrecision(6))).replace("-", "−");
-  const power = String(Math.round(Math.log10(value)));
-  return `10${[...power].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("")}`;
+  return tenToThe(Math.round(Math.log10(value)));
 }
 
 /** Powers of ten around all positive values; `extra` may widen them by three decades at most. */

@@ -100,6 +100,8 @@ export interface Diagnosis {
   seeds?: Seeds;
   risk?: { value: number | null; networks: number };
   prescriptions?: unknown;
+  next_steps?: string[];
+  residual?: { blocks: { name: string }[] };
 }
 
 export interface Known {

@@ -1,9 +1,10 @@
 // The viewer: one page over versioned documents, in a file, in a notebook or live.
 import { type Diagnosis, type PageData, unpacked } from "./documents";
 import { h, icon, table } from "./elements";
+import { term } from "./explain";
 import { live } from "./live";
 import { network } from "./network";
-import { firstSick, fixed, layerName, look, printable, shortened, slope, UNDEFINED } from "./reading";
+import { factor, firstSick, fixed, growth, layerName, look, printable, shortened, UNDEFINED } from "./reading";
 import { themeButton } from "./theme";
 
 const VERDICTS = ["SICK", "AT RISK", "HEALTHY"];
@@ -49,12 +50,12 @@ function overview(docs: Diagnosis[], chosen: number, choose: (index: number) => 
       button,
       h("span", { class: "verdict" }, icon(look(doc.verdict)), doc.verdict),
       doc.symptoms.join(", ") || "none",
-      first === null ? UNDEFINED : h("code", {}, shortened(layerName(doc.layers[first]), 60)),
+      first === null ? UNDEFINED : h("code", {}, layerName(doc.layers[first])),
       fixed(doc.gap),
-      slope(doc),
+      factor(growth(doc), 2),
     ];
   });
-  const heads = ["#", "network", "verdict", "symptoms", "begins at", "gap", "slope ± s.e."];
+  const heads = ["#", "network", "verdict", "symptoms", "begins at", term("gap", "gap"), term("slope", "gradient")];
   return h("nav", { class: "overview", "aria-label": "networks" }, table(heads, rows, new Set([0, 5, 6])));
 }
 

@@ -1,0 +1,63 @@
+// What a quantity means, where it is first read: a label that opens its sentence, and the glossary that all lead to.
+import { h, section } from "./elements";
+import { QUANTITIES, quantity } from "./quantities";
+
+const NOTE = "explanation"; // the id of the one note that is open at a time
+
+/** The label of a quantity as a button: pressed, it opens a note with what it means. */
+export function term(key: string, words = quantity(key).label): HTMLElement {
+  const button = h("button", { type: "button", class: "term", "data-term": key, "aria-haspopup": "dialog" }, words);
+  button.addEventListener("click", () => open(button, key));
+  return button;
+}
+
+/** The sentence alone, to stand below a number or a figure. */
+export function sentence(key: string): HTMLElement {
+  return h("p", { class: "explained" }, quantity(key).explanation);
+}
+
+function open(button: HTMLElement, key: string): void {
+  document.getElementById(NOTE)?.remove();
+  const { label, symbol, explanation } = quantity(key);
+  const link = h("a", { href: `#${glossaryId(key)}` }, "Glossary");
+  const note = h(
+    "div",
+    { id: NOTE, popover: "auto", role: "dialog", "aria-label": label },
+    h("b", {}, label),
+    h("p", {}, explanation),
+    h("p", { class: "quiet" }, symbol),
+    link,
+  );
+  const close = () => note.hidePopover();
+  link.addEventListener("click", close);
+  note.addEventListener("toggle", (event) => {
+    if ((event as ToggleEvent).newState !== "closed") return;
+    note.remove();
+    removeEventListener("scroll", close);
+  });
+  document.body.append(note);
+  note.showPopover();
+  place(note, button.getBoundingClientRect());
+  link.focus({ preventScroll: true }); // so that Tab and Enter lead on, and Escape back to the label
+  addEventListener("scroll", close, { passive: true });
+}
+
+/** Below the label, or above it where there is no room; never beyond an edge of the window. */
+function place(note: HTMLElement, at: DOMRect): void {
+  const { width, height } = note.getBoundingClientRect();
+  const below = at.bottom + 6;
+  note.style.left = `${Math.max(8, Math.min(at.left, innerWidth - width - 8))}px`;
+  note.style.top = `${below + height > innerHeight ? Math.max(8, at.top - height - 6) : below}px`;
+}
+
+export function glossary(): HTMLElement {
+  const entries = QUANTITIES.flatMap(({ key, label, symbol, explanation }) => [
+    h("dt", { id: glossaryId(key) }, label),
+    h("dd", {}, explanation, h("small", {}, symbol)),
+  ]);
+  return section("Glossary", "glossary", h("dl", { class: "definitions" }, ...entries));
+}
+
+function glossaryId(key: string): string {
+  return `glossary-${key}`;
+}
