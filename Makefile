@@ -85,7 +85,8 @@ docs: .venv/test.stamp  ## the documentation as a site in build/site, readable f
 results-page: .venv/demo.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
 	$(BIN)/orthoscope reproduce --page docs/results.md
 
-viewer: viewer/package-lock.json  ## the page's script, from viewer/ into src/orthoscope/report; needs Node 20, commit what it writes
+viewer: .venv/demo.stamp  ## schema, types and the page's script from report/document and viewer/; needs Node 20, commit what it writes
+	$(BIN)/python -m orthoscope.report.document.generation
 	cd viewer && npm ci --ignore-scripts --silent && npm run --silent check && npm run --silent build
 
 # The page is tested in a real browser. Where there is none and packages may be installed, it is installed.

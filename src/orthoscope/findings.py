@@ -38,6 +38,16 @@ class State(StrEnum):
     NOT_CHECKED = "not checked"
 
 
+class Status(StrEnum):
+    """What kind of representation came out of a module; only `measured` ones have metrics."""
+
+    MEASURED = "measured"
+    ZERO_BY_DESIGN = "zero by design"  # a branch whose last weight is zero at initialization
+    DEAD = "dead"  # exactly zero although no weight is
+    CONSTANT = "does not depend on the batch"  # position embeddings and the like
+    NOT_FINITE = "not finite"
+
+
 @dataclass(frozen=True)
 class Measurement:
     """A number with its unit and, where it is an estimate, its standard error."""

@@ -177,7 +177,7 @@ def test_an_unknown_symptom_is_refused_by_name() -> None:
 def test_the_json_follows_its_schema_and_is_strict(inputs: Tensor) -> None:
     document = json.loads(diagnose(mlp(depth=4), inputs).to_json(), parse_constant=pytest.fail)
     jsonschema.validate(document, report.schema())
-    assert document["schema"] == "orthoscope.diagnosis/2"
+    assert document["schema"] == "orthoscope.diagnosis/3"
 
 
 @pytest.mark.slow

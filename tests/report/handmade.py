@@ -67,14 +67,17 @@ def finding(check: str, state: str = "clean", **changes: Any) -> dict[str, Any]:
 
 def document(layers: list[dict[str, Any]] | None = None, sick_at: str | None = None, **changes: Any) -> dict[str, Any]:
     """A healthy network of the given layers, or one that collapses at `sick_at`."""
+    layers = sequential(3) if layers is None else layers
     findings = [finding("live layers"), finding("token rank", "not checked", reason="there are no tokens")]
     if sick_at is not None:
         findings.append(finding("sample rank", "found", layer=sick_at))
     return {
-        "schema": "orthoscope.diagnosis/2",
+        "schema": "orthoscope.diagnosis/3",
         "name": "handmade",
         "verdict": "HEALTHY" if sick_at is None else "SICK",
         "summary": "samples stay apart" if sick_at is None else f"representations collapse from {sick_at} on",
+        "next_steps": [],
+        "risk": {"value": 0.1, "networks": 100, "accuracy": 0.9, "false_alarms": 0.05, "tested_on": 50},
         "symptoms": [] if sick_at is None else ["collapse"],
         "findings": findings,
         "slope": {
@@ -84,17 +87,24 @@ def document(layers: list[dict[str, Any]] | None = None, sick_at: str | None = N
             "unit": "log-gradient per weight layer",
         },
         "gap": 0.3,
+        "quoted_layer": quoted(layers),
         "prediction": {"reason": "it was made by hand", "slope": None, "sources": []},
         "parameters": 1234,
         "samples": 16,
         "gradient_of": "a random unit direction at the output",
         "input": layer("input", kind="float32"),
-        "layers": sequential(3) if layers is None else layers,
+        "layers": layers,
         "unobserved": [],
         "notes": [],
         "seconds": 0.1,
         "environment": dict(ENVIRONMENT),
     } | changes
+
+
+def quoted(layers: list[dict[str, Any]]) -> int | None:
+    """The last of the layers where samples can have the most directions."""
+    rooms = {i: min(one["samples"], one["units"]) for i, one in enumerate(layers) if one["sample_view"] is not None}
+    return max(rooms, key=lambda index: (rooms[index], index), default=None)
 
 
 def explained(layers: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 import type { Diagnosis, Layer } from "./documents";
 import { h, table } from "./elements";
 import { term } from "./explain";
-import { fixed, layerName, marks, number, possibleRank, printable, rank, UNDEFINED, view } from "./reading";
+import { expected, layerName, marks, METRICS, printable, rank, reads, UNDEFINED, written } from "./reading";
 import type { Choice, Selection } from "./selection";
 import { gram, overlaps, spectrum, weightSpectrum } from "./spectra";
 
@@ -61,20 +61,8 @@ function content(doc: Diagnosis, index: number, selection: Selection): HTMLEleme
 }
 
 function numbers(layer: Layer): HTMLElement {
-  const expected = layer.predicted;
-  const isometry = layer.rank_deficient ? "rank-deficient" : number(view(layer, "isometry_gap"));
-  const rows: [HTMLElement, string, string][] = [
-    [term("gap"), fixed(view(layer, "gap")), fixed(expected?.gap)],
-    [term("effective_rank", `effective rank of ${possibleRank(layer)}`), rank(view(layer, "effective_rank")), rank(expected?.effective_rank ?? null)],
-    [term("centered_rank", "around the mean"), rank(layer.picture?.centered_rank ?? null), UNDEFINED],
-    [term("overlap"), fixed(view(layer, "overlap")), fixed(expected?.overlap)],
-    [term("isometry_gap"), isometry, number(expected?.isometry_gap)],
-    [term("mean_energy"), fixed(view(layer, "mean_energy")), UNDEFINED],
-    [term("rms"), number(layer.rms), number(expected?.rms)],
-    [term("gradient_norm"), number(layer.gradient_norm), number(expected?.gradient_norm)],
-    [term("weight_gradient_norm"), number(layer.weight_gradient_norm), UNDEFINED],
-  ];
-  if (layer.token_view) rows.push([term("token_rank"), rank(layer.token_view.effective_rank), UNDEFINED]);
+  const rows: [string | HTMLElement, string, string][] = METRICS.map((metric) => [term(metric.key), reads(metric, layer), written(metric, expected(metric, layer), layer)]);
+  if (layer.token_view) rows.push(["effective rank of tokens", rank(layer.token_view.effective_rank), UNDEFINED]);
   return table(["quantity", "measured", "theory"], rows, new Set([1, 2]), "numbers");
 }
 

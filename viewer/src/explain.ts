@@ -1,6 +1,13 @@
 // What a quantity means, where it is first read: a label that opens its sentence, and the glossary that all lead to.
 import { h, section } from "./elements";
-import { QUANTITIES, quantity } from "./quantities";
+import { QUANTITIES, type Quantity } from "./types";
+
+/** What a page of a diagnosis shows: numbers of layers, and of the network. */
+const SHOWN = QUANTITIES.filter((one) => one.group === "layer" || one.key === "risk" || one.key === "gradient_growth");
+
+function quantity(key: string): Quantity {
+  return SHOWN.find((one) => one.key === key)!;
+}
 
 const NOTE = "explanation"; // the id of the one note that is open at a time
 
@@ -18,14 +25,14 @@ export function sentence(key: string): HTMLElement {
 
 function open(button: HTMLElement, key: string): void {
   document.getElementById(NOTE)?.remove();
-  const { label, symbol, explanation } = quantity(key);
-  const link = h("a", { href: `#${glossaryId(key)}` }, "Glossary");
+  const { label, definition, explanation, anchor } = quantity(key);
+  const link = h("a", { href: `#glossary-${anchor}` }, "Glossary");
   const note = h(
     "div",
     { id: NOTE, popover: "auto", role: "dialog", "aria-label": label },
     h("b", {}, label),
     h("p", {}, explanation),
-    h("p", { class: "quiet" }, symbol),
+    definition && h("p", { class: "quiet" }, definition),
     link,
   );
   const close = () => note.hidePopover();
@@ -51,13 +58,9 @@ function place(note: HTMLElement, at: DOMRect): void {
 }
 
 export function glossary(): HTMLElement {
-  const entries = QUANTITIES.flatMap(({ key, label, symbol, explanation }) => [
-    h("dt", { id: glossaryId(key) }, label),
-    h("dd", {}, explanation, h("small", {}, symbol)),
+  const entries = SHOWN.flatMap(({ label, definition, explanation, anchor }) => [
+    h("dt", { id: `glossary-${anchor}` }, label),
+    h("dd", {}, explanation, definition && h("small", {}, definition)),
   ]);
   return section("Glossary", "glossary", h("dl", { class: "definitions" }, ...entries));
-}
-
-function glossaryId(key: string): string {
-  return `glossary-${key}`;
 }

@@ -2,7 +2,7 @@
 import type { Diagnosis, Layer } from "./documents";
 import { h, section } from "./elements";
 import { term } from "./explain";
-import { layerName, marks, METRICS, type Metric, printable, reads } from "./reading";
+import { layerName, marks, MAIN_METRICS, type Metric, printable, reads } from "./reading";
 import type { Selection } from "./selection";
 
 const MANY = 60; // rows, beyond which the table is opened on demand
@@ -68,7 +68,7 @@ export function layersTable(doc: Diagnosis, selection: Selection): HTMLElement |
 }
 
 function filled(doc: Diagnosis, rows: Group[], selection: Selection): HTMLElement {
-  const heads = ["layer", "kind, shape", ...METRICS.map((metric) => term(metric.quantity, metric.name)), "status"];
+  const heads = ["layer", "kind, shape", ...MAIN_METRICS.map((metric) => term(metric.key, metric.short)), "status"];
   const head = h("tr", {}, ...heads.map((one, place) => h("th", { scope: "col", class: place > 1 && place < heads.length - 1 ? "n" : null }, one)));
   const body = h("tbody", {}, ...rows.map((group) => (group.members.length > 1 ? groupRow(doc, group, selection) : memberRow(doc, group.members[0], selection))));
   return h(
@@ -82,7 +82,7 @@ function groupRow(doc: Diagnosis, { name, members }: Group, selection: Selection
   const layers = members.map((index) => doc.layers[index]);
   let shown: HTMLElement[] = [];
   const button = h("button", { type: "button", class: "link opens", "aria-expanded": "false" }, h("code", {}, name), h("small", {}, `${members.length} modules`));
-  const row = cellsOf(button, layers[0], METRICS.map((metric) => fromTo(metric, layers)), statusOf(doc, members));
+  const row = cellsOf(button, layers[0], MAIN_METRICS.map((metric) => fromTo(metric, layers)), statusOf(doc, members));
   button.addEventListener("click", () => {
     const open = shown.length === 0;
     button.setAttribute("aria-expanded", String(open));
@@ -97,7 +97,7 @@ function groupRow(doc: Diagnosis, { name, members }: Group, selection: Selection
 function memberRow(doc: Diagnosis, index: number, selection: Selection): HTMLElement {
   const layer = doc.layers[index];
   const button = h("button", { type: "button", class: "link", "data-row": index, onclick: () => selection.choose(index, true) }, h("code", {}, layerName(layer)));
-  return cellsOf(button, layer, METRICS.map((metric) => reads(metric, layer)), statusOf(doc, [index]));
+  return cellsOf(button, layer, MAIN_METRICS.map((metric) => reads(metric, layer)), statusOf(doc, [index]));
 }
 
 function cellsOf(name: HTMLElement, layer: Layer, numbers: string[], status: HTMLElement | string): HTMLElement {
@@ -108,7 +108,7 @@ function cellsOf(name: HTMLElement, layer: Layer, numbers: string[], status: HTM
 function fromTo(metric: Metric, layers: Layer[]): string {
   const [first, last] = [reads(metric, layers[0]), reads(metric, layers[layers.length - 1])];
   if (first === last) return first;
-  return metric.name === "rank" ? `${first.split(" of ")[0]} → ${last}` : `${first} → ${last}`;
+  return metric.written === "rank" ? `${first.split(" of ")[0]} → ${last}` : `${first} → ${last}`;
 }
 
 function statusOf(doc: Diagnosis, members: number[]): HTMLElement | string {

@@ -55,7 +55,7 @@ function overview(docs: Diagnosis[], chosen: number, choose: (index: number) => 
       factor(growth(doc), 2),
     ];
   });
-  const heads = ["#", "network", "verdict", "symptoms", "begins at", term("gap", "gap"), term("slope", "gradient")];
+  const heads = ["#", "network", "verdict", "symptoms", "begins at", term("gap", "gap"), term("gradient_growth", "gradient")];
   return h("nav", { class: "overview", "aria-label": "networks" }, table(heads, rows, new Set([0, 5, 6])));
 }
 

@@ -8,7 +8,7 @@ import { nextSteps } from "./next";
 import { plane } from "./plane";
 import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
-import { count, factor, firstSick, findings, fixed, growth, growthSentence, lastTelling, layerName, look, marks, number, possibleRank, printable, rank, significant, UNDEFINED, view } from "./reading";
+import { count, factor, firstSick, findings, fixed, growth, growthSentence, quotedLayer, layerName, look, marks, number, possibleRank, printable, rank, significant, UNDEFINED, view } from "./reading";
 import { Selection } from "./selection";
 import { strip } from "./strip";
 
@@ -60,14 +60,14 @@ interface Fact {
 }
 
 function facts(doc: Diagnosis): HTMLElement {
-  const last = lastTelling(doc);
+  const last = quotedLayer(doc);
   const ended = last === null ? null : view(last, "effective_rank");
   const risk = doc.risk?.value ?? null;
   const entries: (Fact | null)[] = [
     risk === null ? null : { label: term("risk"), value: `${Math.round(100 * risk)} %`, note: `Estimated from ${doc.risk!.networks} networks that were diagnosed, then trained.` },
     { label: term("gap", "orthogonality gap at the end"), value: fixed(doc.gap), note: sentence("gap") },
     { label: term("effective_rank", "effective rank at the end"), value: last === null || ended === null ? UNDEFINED : `${ended.toFixed(1)} of ${possibleRank(last)}`, note: sentence("effective_rank") },
-    { label: term("slope", "gradient, from output to input"), value: factor(growth(doc), 2), note: growthSentence(doc) },
+    { label: term("gradient_growth", "gradient, from output to input"), value: factor(growth(doc), 2), note: growthSentence(doc) },
     doc.seeds ? { label: `verdicts of ${doc.seeds.seeds.length} seeds`, value: tally(doc.seeds.verdicts), note: "The same network, drawn and judged again." } : null,
   ];
   const shown = entries.filter((one) => one !== null);
@@ -89,7 +89,7 @@ function theory(doc: Diagnosis): HTMLElement {
   if (doc.prediction.reason !== null) {
     return section("Theory", "theory", h("p", { class: "quiet" }, `No prediction: ${printable(doc.prediction.reason)}.`));
   }
-  const layer = lastTelling(doc);
+  const layer = quotedLayer(doc);
   const rows: (string | HTMLElement)[][] = [];
   if (layer) {
     const expected = layer.predicted;
@@ -101,7 +101,7 @@ function theory(doc: Diagnosis): HTMLElement {
       [term("rms"), number(expected?.rms), number(layer.rms)],
     );
   }
-  rows.push([term("slope", "gradient growth per weight layer"), factor(doc.prediction.slope), factor(doc.slope.value)]);
+  rows.push([term("gradient_growth", "gradient growth per weight layer"), factor(doc.prediction.slope), factor(doc.slope.value)]);
   const sources = doc.prediction.sources.map((one) => h("li", {}, h("b", {}, printable(one.source)), `, assuming ${printable(one.assumes)}`));
   return section(
     "Theory",

@@ -6,7 +6,7 @@ import { printable } from "./reading";
 
 /** The steps that the document names, then what would change the verdict, in the order in which it was found to help. */
 export function nextSteps(doc: Diagnosis): HTMLElement | null {
-  const steps = (doc.next_steps ?? []).map((step) => h("li", {}, printable(step)));
+  const steps = doc.next_steps.map((step) => h("li", {}, printable(step)));
   const plan = prescriptionsOf(doc).map((one) => printable(one.name));
   if (plan.length) {
     const link = h("a", { href: "#prescriptions" }, "with code and effect");

@@ -6,7 +6,7 @@ import type { Diagnosis, Known } from "./documents";
 import { h, icon, s, section, symbol } from "./elements";
 import { term } from "./explain";
 import { prescriptionsOf } from "./prescriptions";
-import { factor, fixed, growthSentence, lastTelling, look, printable } from "./reading";
+import { factor, fixed, growthSentence, quotedLayer, look, printable } from "./reading";
 
 const [WIDTH, HEIGHT] = [680, 430];
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 664, 18, 372];
@@ -21,7 +21,7 @@ export function measured(doc: Diagnosis): Place | null {
 }
 
 function predicted(doc: Diagnosis): Place | null {
-  const gap = lastTelling(doc)?.predicted?.gap ?? null;
+  const gap = quotedLayer(doc)?.predicted?.gap ?? null;
   const slope = doc.prediction.slope;
   return gap === null || slope === null || measured(doc) === null ? null : [gap, slope];
 }
@@ -189,7 +189,7 @@ function text(doc: Diagnosis, cloud: Known[]): HTMLElement {
       ? h("p", {}, "This network is not placed, for lack of a gap or a slope.")
       : h("p", {}, "This network: gap ", h("b", {}, fixed(at[0])), ", gradient ", h("b", {}, factor(at[1])), " per weight layer. ", growthSentence(doc)),
     h("p", {}, "Across: ", term("gap"), " where the network ends, 0 for orthogonal samples, near 1 for a single direction."),
-    h("p", {}, "Up: ", term("slope"), " per weight layer on the way back to the input; the whisker is one standard error."),
+    h("p", {}, "Up: ", term("gradient_growth"), " per weight layer on the way back to the input; the whisker is one standard error."),
     h("p", {}, "Gap 0 and ×1 are best: samples that stay apart while gradients explode train no better than level gradients through collapsed samples."),
     cloud.length ? h("p", {}, `Around it: ${cloud.length} networks that were trained. Marks on the border lie beyond it.`) : null,
   );

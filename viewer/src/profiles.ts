@@ -3,7 +3,7 @@ import { type Band, chart, decades, type Line, type Point, type Scales } from ".
 import type { Diagnosis } from "./documents";
 import { h, s, section } from "./elements";
 import { sentence, term } from "./explain";
-import { firstSick, growthSentence, marks, METRICS, type Metric, possibleRank, share } from "./reading";
+import { firstSick, growthSentence, MAIN_METRICS, marks, METRICS, type Metric, possibleRank, share } from "./reading";
 import type { Selection } from "./selection";
 
 const [WIDTH, HEIGHT] = [360, 190];
@@ -11,7 +11,7 @@ const DOTS = 120; // weight layers up to which each has a dot
 
 export function profiles(doc: Diagnosis, selection: Selection): HTMLElement | null {
   if (!doc.layers.length) return null;
-  const figures = METRICS.map((metric) => profile(doc, metric, selection));
+  const figures = MAIN_METRICS.map((metric) => profile(doc, metric, selection));
   return section(
     "Depth profiles",
     "profiles",
@@ -33,11 +33,11 @@ function profile(doc: Diagnosis, metric: Metric, selection: Selection): HTMLElem
     bands,
     title: `${metric.title} by layer`,
   });
-  scales.svg.setAttribute("data-profile", metric.name);
+  scales.svg.setAttribute("data-profile", metric.key);
   mark(doc, scales);
   follow(doc, metric, scales, selection);
   const caption = metric.logarithmic ? `${metric.title} (log scale)` : metric.title;
-  return h("figure", { class: "profile" }, h("figcaption", {}, term(metric.quantity, caption)), scales.svg, sentence(metric.quantity));
+  return h("figure", { class: "profile" }, h("figcaption", {}, term(metric.key, caption)), scales.svg, sentence(metric.key));
 }
 
 function range(doc: Diagnosis, metric: Metric): [number, number] {
@@ -53,16 +53,14 @@ function linesOf(doc: Diagnosis, metric: Metric): Line[] {
   const weights = doc.layers.flatMap((layer, index) => (layer.depth === null ? [] : [index]));
   const dots = weights.length <= DOTS;
   const strong = weights.length > 1 ? weights.map((index) => all[index]) : all;
-  const lines: Line[] = weights.length > 1 && metric.name !== "rank" ? [{ points: all, look: "line-faint", name: "every module" }] : [];
-  if (metric.name === "rank") {
-    const centered = (index: number): Point => {
-      const layer = doc.layers[index];
-      return [index + 1, share(layer.picture?.centered_rank ?? null, Math.min(layer.samples - 1, layer.units))];
-    };
+  const lines: Line[] = weights.length > 1 && metric.key !== "effective_rank" ? [{ points: all, look: "line-faint", name: "every module" }] : [];
+  if (metric.key === "effective_rank") {
+    const around = METRICS.find((one) => one.key === "centered_rank")!;
+    const centered = (index: number): Point => [index + 1, around.measured(doc.layers[index])];
     lines.push({ points: strong.map(([x]) => centered(x - 1)), look: "line-second", name: "around the mean" });
   }
   lines.push({ points: strong, look: "line-strong", name: "measured", dots });
-  if (metric.name === "gradient") lines.push(...fit(doc));
+  if (metric.key === "gradient_norm") lines.push(...fit(doc));
   lines.push(...theory(doc, metric, weights));
   return lines;
 }
@@ -90,10 +88,10 @@ function fit(doc: Diagnosis): Line[] {
 }
 
 function bandsOf(doc: Diagnosis, metric: Metric): Band[] {
-  const known = doc.seeds?.ranges[metric.name === "gradient" ? "gradient_norm" : metric.name === "rank" ? "effective_rank" : metric.name];
+  const known = doc.seeds?.ranges[metric.key];
   if (!known) return [];
   const scaled = (value: number | null, index: number) =>
-    metric.name === "rank" ? share(value, possibleRank(doc.layers[index])) : value;
+    metric.axis === "share" ? share(value, possibleRank(doc.layers[index])) : value;
   const rows = doc.layers.flatMap((layer, index): [number, number | null, number | null][] =>
     layer.depth === null ? [] : [[index + 1, scaled(known.low[index], index), scaled(known.high[index], index)]],
   );

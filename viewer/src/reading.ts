@@ -1,62 +1,50 @@
 // What every part of the page reads off a document; the same rules as report/reading.py and report/wording.py.
-import type { Diagnosis, Finding, Layer, View } from "./documents";
+import type { Diagnosis, Expected, Finding, Layer, View } from "./documents";
+import { QUANTITIES, type Quantity } from "./types";
 
 const RANKS: Record<string, number> = { HEALTHY: 0, "AT RISK": 1, SICK: 2 };
 export const UNDEFINED = "–";
 
-export type MetricName = "gap" | "rank" | "overlap" | "rms" | "gradient";
-
-export interface Metric {
-  name: MetricName;
+/** A quantity of a layer, with what it takes to draw it. */
+export interface Metric extends Quantity {
   title: string;
-  quantity: string; // its key in the table of quantities
   logarithmic: boolean;
-  measured: (layer: Layer) => number | null;
+  measured: (layer: Layer) => number | null; // as it is drawn: a rank as its share of the possible
   predicted: (layer: Layer) => number | null;
 }
 
-export const METRICS: Metric[] = [
-  {
-    name: "gap",
-    title: "Orthogonality gap",
-    quantity: "gap",
-    logarithmic: false,
-    measured: (layer) => view(layer, "gap"),
-    predicted: (layer) => layer.predicted?.gap ?? null,
-  },
-  {
-    name: "rank",
-    title: "Effective rank, share of the possible",
-    quantity: "effective_rank",
-    logarithmic: false,
-    measured: (layer) => share(view(layer, "effective_rank"), possibleRank(layer)),
-    predicted: (layer) => share(layer.predicted?.effective_rank ?? null, possibleRank(layer)),
-  },
-  {
-    name: "overlap",
-    title: "Overlap: mean cosine of pairs",
-    quantity: "overlap",
-    logarithmic: false,
-    measured: (layer) => view(layer, "overlap"),
-    predicted: (layer) => layer.predicted?.overlap ?? null,
-  },
-  {
-    name: "rms",
-    title: "RMS of the output",
-    quantity: "rms",
-    logarithmic: true,
-    measured: (layer) => layer.rms,
-    predicted: (layer) => layer.predicted?.rms ?? null,
-  },
-  {
-    name: "gradient",
-    title: "Gradient norm",
-    quantity: "gradient_norm",
-    logarithmic: true,
-    measured: (layer) => layer.gradient_norm,
-    predicted: (layer) => layer.predicted?.gradient_norm ?? null,
-  },
-];
+/** Every quantity of a layer, in the order of the generated table. */
+export const METRICS: Metric[] = QUANTITIES.filter((quantity) => quantity.group === "layer").map(metric);
+/** Those with a row in the overview of layers and a profile of their own. */
+export const MAIN_METRICS = METRICS.filter((one) => one.is_main);
+
+function metric(quantity: Quantity): Metric {
+  const drawn = (value: number | null, layer: Layer) => (quantity.axis === "share" ? share(value, possible(quantity, layer)) : value);
+  const name = quantity.label[0].toUpperCase() + quantity.label.slice(1);
+  return {
+    ...quantity,
+    title: quantity.axis === "share" ? `${name}, share of the possible` : name,
+    logarithmic: quantity.axis === "log",
+    measured: (layer) => drawn(stored(quantity, layer), layer),
+    predicted: (layer) => drawn(expected(quantity, layer), layer),
+  };
+}
+
+/** The number of a quantity, from the part of the layer that holds it. */
+export function stored(quantity: Quantity, layer: Layer): number | null {
+  const part = quantity.place === "layer" ? layer : quantity.place === "picture" ? layer.picture : layer.sample_view;
+  return (part as Record<string, number | null> | null | undefined)?.[quantity.key] ?? null;
+}
+
+/** The same number as theory has it. */
+export function expected(quantity: Quantity, layer: Layer): number | null {
+  return quantity.is_predicted ? (layer.predicted?.[quantity.key as keyof Expected] ?? null) : null;
+}
+
+/** Largest rank that is possible; centering takes one sample. */
+function possible(quantity: Quantity, layer: Layer): number {
+  return quantity.place === "picture" ? Math.min(layer.samples - 1, layer.units) : possibleRank(layer);
+}
 
 export function view(layer: Layer, name: keyof View): number | null {
   return layer.sample_view === null ? null : layer.sample_view[name];
@@ -96,12 +84,9 @@ export function firstSick(document: Diagnosis): number | null {
   return marks(document).keys().next().value ?? null;
 }
 
-/** The last layer wide enough for the batch, or the widest: the one whose gap the document gives. */
-export function lastTelling(document: Diagnosis): Layer | null {
-  const measured = document.layers.filter((layer) => layer.sample_view !== null);
-  const room = (layer: Layer) => Math.min(layer.samples - 1, layer.units);
-  const widest = Math.max(...measured.map(room));
-  return measured.filter((layer) => room(layer) === widest).pop() ?? null;
+/** The layer whose gap and rank are quoted for the network. */
+export function quotedLayer(document: Diagnosis): Layer | null {
+  return document.quoted_layer === null ? null : document.layers[document.quoted_layer];
 }
 
 export function layerName(layer: Layer): string {
@@ -140,10 +125,6 @@ export function fixed(value: number | null | undefined, decimals = 2): string {
 
 export function significant(value: number | null): string {
   return value === null ? UNDEFINED : String(Number(value.toPrecision(3)));
-}
-
-export function signed(value: number | null, decimals = 3): string {
-  return `${value !== null && value > 0 ? "+" : ""}${fixed(value, decimals)}`;
 }
 
 export function rank(value: number | null): string {
@@ -201,9 +182,14 @@ export function shortened(text: string, length: number): string {
   return `${text.slice(0, head)}…${text.slice(text.length - (length - head - 1))}`;
 }
 
-/** How the value of a strip or profile reads. */
-export function reads(metric: Metric, layer: Layer): string {
-  const value = metric.measured(layer);
-  if (metric.name === "rank") return `${rank(view(layer, "effective_rank"))} of ${possibleRank(layer)}`;
-  return metric.logarithmic ? number(value) : fixed(value);
+/** How a number of a quantity is written; a rank beside the possible one. */
+export function written(quantity: Quantity, value: number | null, layer: Layer): string {
+  if (quantity.written === "rank") return value === null ? UNDEFINED : `${rank(value)} of ${possible(quantity, layer)}`;
+  return quantity.written === "fixed" ? fixed(value) : number(value);
+}
+
+/** How what was measured of a layer reads. */
+export function reads(quantity: Quantity, layer: Layer): string {
+  if (quantity.key === "isometry_gap" && layer.rank_deficient) return "infinite: linearly dependent samples";
+  return written(quantity, stored(quantity, layer), layer);
 }

@@ -4,7 +4,7 @@ import type { Diagnosis, Layer } from "./documents";
 import { h, s, section } from "./elements";
 import { term } from "./explain";
 import { blockLabels, type Column, columns, folds } from "./folding";
-import { firstSick, layerName, marks, METRICS, type Metric, possibleRank, reads, view } from "./reading";
+import { firstSick, layerName, marks, MAIN_METRICS, type Metric, possibleRank, reads, stored } from "./reading";
 import type { Selection } from "./selection";
 import { type Lanes, lanes, track } from "./track";
 
@@ -15,7 +15,6 @@ const LABELS = 84; // left of the cells; the width of .row-names in viewer.css
 const NARROWEST = 3;
 const WIDEST = 34;
 const FEW = 160; // layers that are never folded
-const SHORT: Record<string, string> = { gap: "gap", rank: "rank", overlap: "overlap", rms: "rms", gradient: "gradient" };
 
 export function strip(doc: Diagnosis, selection: Selection): HTMLElement {
   if (!doc.layers.length) return section("Layers", "strip", h("p", { class: "quiet" }, "No layer was observed."));
@@ -90,7 +89,7 @@ function intro(found: Branch[]): HTMLElement {
 }
 
 function rowNames(beside: Lanes): HTMLElement {
-  const rows = METRICS.map((metric) => h("div", {}, term(metric.quantity, SHORT[metric.name])));
+  const rows = MAIN_METRICS.map((metric) => h("div", {}, term(metric.key, metric.short)));
   const branched = beside.height ? h("div", { class: "quiet" }, "branches") : null;
   if (branched) branched.style.height = `${beside.height}px`;
   return h("div", { class: "row-names" }, branched, ...rows);
@@ -105,17 +104,17 @@ function cells(doc: Diagnosis, shown: Column[], width: number, selection: Select
   const step = Math.min(WIDEST, Math.max(NARROWEST, (width - 4) / shown.length));
   const total = Math.max(width, step * shown.length + 4);
   const top = TOP + beside.height;
-  const height = top + METRICS.length * (CELL + GAP) + 20;
+  const height = top + MAIN_METRICS.length * (CELL + GAP) + 20;
   const svg = s("svg", { viewBox: `0 0 ${total} ${height}`, width: total, height, class: "cells" });
   svg.style.width = total > width ? `${total}px` : "100%";
   svg.append(...track(beside, shown, step, TOP));
-  const badness = METRICS.map((metric) => scale(metric, doc.layers, beside));
-  METRICS.forEach((metric, row) => {
+  const badness = MAIN_METRICS.map((metric) => scale(metric, doc.layers, beside));
+  MAIN_METRICS.forEach((metric, row) => {
     const y = top + row * (CELL + GAP);
     shown.forEach((column, place) => svg.append(cell(doc, metric, badness[row], column, place * step, y, step)));
   });
   svg.append(...begins(doc, shown, step, total, height), ...names(doc, shown, step, height));
-  const outline = s("rect", { class: "outline", y: top - 3, height: METRICS.length * (CELL + GAP) + 4, width: Math.max(step, 4), visibility: "hidden" });
+  const outline = s("rect", { class: "outline", y: top - 3, height: MAIN_METRICS.length * (CELL + GAP) + 4, width: Math.max(step, 4), visibility: "hidden" });
   svg.append(outline);
   const layerAt = (event: MouseEvent): number | null => {
     const index = (event.target as Element).getAttribute("data-layer");
@@ -147,7 +146,7 @@ function cell(doc: Diagnosis, metric: Metric, badness: Badness, column: Column, 
     rx: step > 10 ? 2 : 0,
     class: bad === null ? "cell undefined" : bad < 0 ? "cell low" : "cell high",
     "data-layer": layer,
-    "data-metric": metric.name,
+    "data-metric": metric.key,
     "data-value": value,
   });
   if (bad !== null) rect.style.setProperty("--t", `${Math.round(100 * Math.abs(bad))}%`);
@@ -159,12 +158,12 @@ type Badness = (layer: Layer, index: number) => number | null;
 /** From -1 (too small) over 0 (fine) to 1 (bad); null where the metric is undefined, or zero by design. */
 function scale(metric: Metric, layers: Layer[], beside: Lanes): Badness {
   // By how much is left, as the rules of the verdict see it: a rank of half the possible is still healthy.
-  if (metric.name === "rank") {
-    return (layer) => bounded(view(layer, "effective_rank"), (value) => 1 - Math.log(value) / Math.log(Math.max(2, possibleRank(layer))));
+  if (metric.axis === "share") {
+    return (layer) => bounded(stored(metric, layer), (value) => 1 - Math.log(value) / Math.log(Math.max(2, possibleRank(layer))));
   }
   if (!metric.logarithmic) return (layer) => bounded(metric.measured(layer), (value) => -Math.log10(Math.max(1e-3, 1 - Math.abs(value))) / 3);
   const weights = layers.filter((layer) => layer.depth !== null && layer.gradient_norm);
-  const reference = metric.name === "gradient" ? (weights.at(-1)?.gradient_norm ?? 1) : 1;
+  const reference = metric.key === "gradient_norm" ? (weights.at(-1)?.gradient_norm ?? 1) : 1;
   const decades = 4; // at which a scale is as bad as it gets
   return (layer, index) => {
     const value = metric.measured(layer);
@@ -226,7 +225,7 @@ function names(doc: Diagnosis, shown: Column[], step: number, height: number): S
 
 function reading(layer: Layer, index: number, layers: number): Node[] {
   const parts: Node[] = [h("b", {}, `${index + 1}/${layers} `), h("code", {}, layerName(layer)), document.createTextNode(` ${layer.kind}`)];
-  for (const metric of METRICS) parts.push(h("span", {}, h("i", {}, ` ${SHORT[metric.name]} `), reads(metric, layer)));
+  for (const metric of MAIN_METRICS) parts.push(h("span", {}, h("i", {}, ` ${metric.short} `), reads(metric, layer)));
   return parts;
 }
 

@@ -102,18 +102,20 @@ class Diagnosis(Viewed):
             return math.nan
         return fitted_slope([self.expected.log_gradients.get(layer.name, math.nan) for layer in self.gradients.layers])
 
+    @cached_property
+    def quoted_layer(self) -> int | None:
+        """Index of the layer whose gap and rank are quoted for the network; None if nothing was measured.
+
+        It is the last at least as wide as the batch, or the last of the widest: a head with fewer units than there
+        are samples has a gap and a small rank by its shape alone.
+        """
+        capacities = {index: layer.capacity for index, layer in enumerate(self.layers) if layer.sample_view is not None}
+        return max(capacities, key=lambda index: (capacities[index], index), default=None)
+
     @property
     def gap(self) -> float:
-        """Orthogonality gap of the last layer that can tell: the horizontal place in the trainability plane.
-
-        A head with fewer units than there are samples has a gap by shape alone, so the last layer wide
-        enough for the batch is taken, or the widest there is.
-        """
-        measured = [layer for layer in self.layers if layer.sample_view is not None]
-        if not measured:
-            return math.nan
-        widest = max(layer.capacity for layer in measured)
-        return [layer.gap for layer in measured if layer.capacity == widest][-1]
+        """Orthogonality gap at the quoted layer: the horizontal place in the trainability plane."""
+        return math.nan if self.quoted_layer is None else self.layers[self.quoted_layer].gap
 
     @property
     def summary(self) -> str:

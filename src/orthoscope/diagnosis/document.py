@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from orthoscope.diagnosis.diagnosis import Diagnosis
     from orthoscope.diagnosis.forecast import Depth, Forecast
 
-SCHEMA = "orthoscope.diagnosis/2"
+SCHEMA = "orthoscope.diagnosis/3"
 
 
 def document(diagnosis: "Diagnosis", details: bool = True) -> dict[str, Any]:
@@ -43,6 +43,7 @@ def document(diagnosis: "Diagnosis", details: bool = True) -> dict[str, Any]:
         "name": diagnosis.name,
         "verdict": str(diagnosis.verdict),
         "summary": diagnosis.summary,
+        "next_steps": [],
         "risk": risk_row(diagnosis.risk),
         "symptoms": [str(symptom) for symptom in diagnosis.symptoms],
         "findings": [_finding(finding) for finding in diagnosis.findings],
@@ -53,6 +54,7 @@ def document(diagnosis: "Diagnosis", details: bool = True) -> dict[str, Any]:
             "unit": "log-gradient per weight layer toward the input",
         },
         "gap": finite(diagnosis.gap),
+        "quoted_layer": diagnosis.quoted_layer,
         "prediction": _prediction(diagnosis),
         "parameters": recording.parameters,
         "samples": recording.samples,

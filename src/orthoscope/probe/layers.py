@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import count
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from orthoscope.findings import Status
 from orthoscope.linalg import gram_singular_values
 from orthoscope.metrics import gram
 from orthoscope.metrics.gram import counted_rank, energy_rank, entropy_rank
@@ -23,16 +23,6 @@ _IDENTICAL = 1e-13
 
 # Elements of factors that are stacked at once, half a megabyte in float64: temporaries stay in the cache.
 _STACK_ELEMENTS = 1 << 16
-
-
-class Status(StrEnum):
-    """What kind of representation came out of a module; only `measured` ones have metrics."""
-
-    MEASURED = "measured"
-    ZERO_BY_DESIGN = "zero by design"  # a branch whose last weight is zero at initialization
-    DEAD = "dead"  # exactly zero although no weight is
-    CONSTANT = "does not depend on the batch"  # position embeddings and the like
-    NOT_FINITE = "not finite"
 
 
 @dataclass(frozen=True)

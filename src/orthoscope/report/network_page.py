@@ -22,10 +22,10 @@ from orthoscope.report.reading import (
     LayerRow,
     expected,
     first_sick,
-    last_telling_layer,
     marks,
     metric,
     possible_rank,
+    quoted_layer,
 )
 from orthoscope.report.wording import (
     LONGEST_TITLE,
@@ -88,7 +88,7 @@ class Comparison:
 
 def comparisons(document: Document) -> list[Comparison]:
     """Predicted and measured at the layer that speaks for the end, and the slope of the whole network."""
-    layer = last_telling_layer(document)
+    layer = quoted_layer(document)
     slope = Comparison(
         "gradient slope",
         signed(document["prediction"]["slope"]),
@@ -118,7 +118,7 @@ def theory(document: Document) -> str:
     prediction = document["prediction"]
     if prediction["reason"] is not None:
         return f'<p class="quiet">No prediction: {safe(prediction["reason"])}.</p>'
-    layer = last_telling_layer(document)
+    layer = quoted_layer(document)
     where = "" if layer is None else f" at <code>{safe(layer_name(layer))}</code>, the layer that speaks for the end"
     rows = [
         f"<tr><td>{row.name} {row.possible}</td>"

@@ -8,7 +8,7 @@ from orthoscope.findings import State, Verdict
 Document = dict[str, Any]
 LayerRow = Mapping[str, Any]
 Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
-DIAGNOSIS, PREDICTION = "orthoscope.diagnosis/2", "orthoscope.prediction/1"
+DIAGNOSIS, PREDICTION = "orthoscope.diagnosis/3", "orthoscope.prediction/1"
 RESIDUAL = "orthoscope.residual/1"
 WATCH = "orthoscope.watch/2"
 FIX, COMPARISON, CONFIRMATION = "orthoscope.fix/1", "orthoscope.comparison/1", "orthoscope.confirmation/1"
@@ -110,10 +110,7 @@ def share(value: Number | None, possible: int) -> Number | None:
     return None if value is None or possible < 1 else value / possible
 
 
-def last_telling_layer(document: Document) -> LayerRow | None:
-    """The last layer wide enough for the batch, or the widest: the one whose gap the document gives."""
-    measured: list[LayerRow] = [layer for layer in document["layers"] if layer["sample_view"] is not None]
-    if not measured:
-        return None
-    widest = max(possible_centered_rank(layer) for layer in measured)
-    return next(layer for layer in reversed(measured) if possible_centered_rank(layer) == widest)
+def quoted_layer(document: Document) -> LayerRow | None:
+    """The layer whose gap and rank are quoted for the network."""
+    index: int | None = document["quoted_layer"]
+    return None if index is None else document["layers"][index]

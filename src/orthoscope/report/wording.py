@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orthoscope.findings import Verdict
-from orthoscope.report.reading import Document, LayerRow, Number, last_telling_layer, metric, possible_rank
+from orthoscope.report.reading import Document, LayerRow, Number, metric, possible_rank, quoted_layer
 
 UNDEFINED = "–"
 LONGEST_TITLE = 120  # letters; a name may be a whole configuration
@@ -88,7 +88,7 @@ def signed(value: Number | None, decimals: int = 3) -> str:
 
 def rank_at_end(document: Document) -> str:
     """`1.5 of 100`: effective rank over the possible one where the gap was taken."""
-    layer = last_telling_layer(document)
+    layer = quoted_layer(document)
     value = None if layer is None else metric(layer, "effective_rank")
     return UNDEFINED if layer is None or value is None else f"{value:.1f} of {possible_rank(layer)}"
 

@@ -1,0 +1,243 @@
+"""Every quantity that is shown to people: its name, what it means, and how it is written and drawn.
+
+Tables in the terminal, DataFrames, and the page's cards and profiles iterate over this table, and the page's legend is
+made of it. A new metric of a layer is a field of `View` (or of `Layer`) and a row here; no view changes.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from orthoscope.report.document.diagnosis import Expected, Layer, Picture, View
+
+Group = Literal["layer", "network", "depth", "block", "update", "snapshot"]
+Written = Literal["fixed", "scientific", "factor", "rank"]
+Axis = Literal["unit", "share", "log", "linear"]
+Place = Literal["layer", "sample_view", "picture", ""]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """One row of the table.
+
+    Attributes:
+        key: Name of the field that holds it in the document.
+        group: What it is a number of.
+        label: Its name, in the words of the field.
+        short: Heading of a narrow column; empty if it is shown only where there is room for the label.
+        symbol: Its symbol in a formula; empty if it has none.
+        unit: Its unit; empty for a pure number.
+        explanation: What it is and what a high or a low value means, in one sentence.
+        definition: Its formula in words; empty where the explanation is the definition.
+        written: "fixed" with two decimals, "scientific" where it may span decades, "factor" as in ×20,000, or "rank"
+            beside the largest rank that is possible.
+        axis: "unit" from 0 to 1, "share" of the largest possible value, "log", or "linear".
+        is_main: Whether it has a row in the overview of layers and a depth profile of its own.
+    """
+
+    key: str
+    group: Group
+    label: str
+    short: str = ""
+    symbol: str = ""
+    unit: str = ""
+    explanation: str
+    definition: str = ""
+    written: Written = "fixed"
+    axis: Axis = "unit"
+    is_main: bool = False
+
+    @property
+    def anchor(self) -> str:
+        """Where the glossary explains it."""
+        return self.label.lower().replace(" ", "-")
+
+    @property
+    def place(self) -> Place:
+        """The part of a layer that holds it; empty for what is not of a layer."""
+        if self.group != "layer":
+            return ""
+        parts: tuple[tuple[Place, type], ...] = (("layer", Layer), ("sample_view", View), ("picture", Picture))
+        return next(place for place, kind in parts if self.key in kind.__dataclass_fields__)
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether theory has a number for it."""
+        return self.group == "layer" and self.key in Expected.__dataclass_fields__
+
+
+QUANTITIES: tuple[Quantity, ...] = (
+    Quantity(
+        key="gap", group="layer", label="orthogonality gap", short="gap", symbol="V", is_main=True,
+        explanation="How far the samples of the batch are from orthogonal and of equal length: 0 if they are, near 1 "
+        "if all point in one direction and the network cannot tell them apart.",
+        definition="‖HHᵀ/‖H‖² − I/n‖ in Frobenius norms; the n samples of a layer are the rows of H",
+    ),
+    Quantity(
+        key="effective_rank", group="layer", label="effective rank", short="rank", symbol="erank", written="rank",
+        axis="share", is_main=True,
+        explanation="How many directions the samples of the batch use: at most the number of samples or units, 1 "
+        "after rank collapse.",
+        definition="exponential of the entropy of the singular values of H, as shares of their sum",
+    ),
+    Quantity(
+        key="overlap", group="layer", label="mean overlap", short="cos", symbol="c", is_main=True,
+        explanation="Mean cosine similarity of two samples: 0 if they are orthogonal, 1 if they are parallel.",
+        definition="mean of cos(hᵢ, hⱼ) over pairs of samples i ≠ j",
+    ),
+    Quantity(
+        key="rms", group="layer", label="RMS of the output", short="rms", written="scientific", axis="log",
+        is_main=True,
+        explanation="Root mean square of the output: it should stay near the same size in all layers.",
+    ),
+    Quantity(
+        key="gradient_norm", group="layer", label="gradient norm", short="|grad|", symbol="‖∂L/∂h‖",
+        written="scientific", axis="log", is_main=True,
+        explanation="Norm of the gradient of the loss with respect to the output of the layer: growth toward the "
+        "input is an exploding gradient, decay a vanishing one.",
+    ),
+    Quantity(
+        key="isometry_gap", group="layer", label="isometry gap", short="isometry", symbol="ψ", written="scientific",
+        axis="linear",
+        explanation="Log-ratio of the arithmetic to the geometric mean of the squared singular values of the samples: "
+        "0 if they are orthogonal and of equal length, infinite if they are linearly dependent.",
+    ),
+    Quantity(
+        key="centered_rank", group="layer", label="effective rank around the mean", written="rank", axis="share",
+        explanation="How many directions the differences of the samples use: low if only the mean of the batch is "
+        "left.",
+        definition="effective rank of H after the mean of its rows is subtracted",
+    ),
+    Quantity(
+        key="stable_rank", group="layer", label="stable rank", symbol="‖H‖²/σ₁²", written="rank", axis="share",
+        explanation="Squared Frobenius norm over squared spectral norm: a rank that small singular values hardly "
+        "change.",
+    ),
+    Quantity(
+        key="numerical_rank", group="layer", label="numerical rank", written="rank", axis="share",
+        explanation="Number of singular values of the samples above rounding: less than possible if samples are "
+        "linearly dependent.",
+    ),
+    Quantity(
+        key="mean_energy", group="layer", label="energy of the mean",
+        explanation="Share of the energy that is in the mean of the batch: 1 if all samples are equal.",
+        definition="squared norm of the batch mean over the mean squared norm of the samples",
+    ),
+    Quantity(
+        key="weight_gradient_norm", group="layer", label="weight gradient norm", symbol="‖∂L/∂W‖",
+        written="scientific", axis="log",
+        explanation="Norm of the gradient of the loss with respect to the weight of the layer: what the optimizer "
+        "sees.",
+    ),
+    Quantity(
+        key="risk", group="network", label="risk of not training", symbol="p",
+        explanation="Calibrated probability that a network with these numbers does not train: 0 is safe, 1 hopeless.",
+        definition="the worst of three logistic laws: in effective rank, gradient growth and gradient decay",
+    ),
+    Quantity(
+        key="slope", group="network", label="gradient slope", unit="e-folds per weight layer", axis="linear",
+        explanation="Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal, positive "
+        "explodes, negative vanishes.",
+    ),
+    Quantity(
+        key="gradient_growth", group="depth", label="gradient growth", unit="e-folds", written="factor",
+        axis="linear",
+        explanation="Factor by which the gradient norm changes from the output to the input: 1 is ideal, far above 1 "
+        "explodes, far below vanishes.",
+        definition="exponential of the slope of the log gradient norm over weight layers, fitted by least squares",
+    ),
+    Quantity(
+        key="overlap_deviation", group="depth", label="deviation of the overlap", symbol="sd(c)",
+        explanation="Standard deviation of the cosine similarity of one pair of samples over random weights.",
+    ),
+    Quantity(
+        key="sigma1", group="block", label="largest singular value", symbol="σ₁", written="scientific", axis="log",
+        explanation="Largest singular value of the Jacobian of the residual branch: how much the block can stretch.",
+    ),
+    Quantity(
+        key="misalignment", group="block", label="misalignment",
+        explanation="How little the singular vectors of a block agree with those of the other blocks: 0 if they are "
+        "shared, 1 if they are unrelated.",
+    ),
+    Quantity(
+        key="rank_ratio", group="block", label="rank ratio", symbol="σₖ₊₁/σ₁",
+        explanation="First singular value past the number of classes over the largest: 0 if the Jacobian has no more "
+        "directions than there are classes.",
+    ),
+    Quantity(
+        key="top_energy", group="block", label="energy of the top directions",
+        explanation="Share of the energy of the Jacobian in as many directions as there are classes: 1 if it has no "
+        "others.",
+    ),
+    Quantity(
+        key="step", group="block", label="length of the step", symbol="‖Δh‖", written="scientific", axis="log",
+        explanation="Length of what the block adds to the residual stream: equal lengths make a straight, even path.",
+    ),
+    Quantity(
+        key="gradient_norm", group="update", label="gradient norm", short="|grad|", written="scientific", axis="log",
+        explanation="Frobenius norm of the gradient that the optimizer saw.",
+    ),
+    Quantity(
+        key="relative_size", group="update", label="relative size of the update", short="|ΔW|/|W|", symbol="‖ΔW‖/‖W‖",
+        written="scientific", axis="log",
+        explanation="Frobenius norm of the update over that of the weight: near 1e-3 in usual training, above 0.1 the "
+        "step forgets the weight.",
+    ),
+    Quantity(
+        key="rms_operator_norm", group="update", label="RMS operator norm", short="rms→rms", symbol="‖ΔW‖",
+        written="scientific", axis="log",
+        explanation="By how much the update can change the RMS of the output for inputs of RMS 1.",
+    ),
+    Quantity(
+        key="effective_rank", group="update", label="effective rank of the update", short="rank", written="rank",
+        axis="share",
+        explanation="How many directions the update uses: low if the optimizer follows a few of them.",
+    ),
+    Quantity(
+        key="semi_orthogonality_defect", group="update", label="unevenness of the update", short="uneven",
+        explanation="0 if all singular values of the update are equal, as after a step of Muon.",
+    ),
+    Quantity(
+        key="update_alignment", group="update", label="cosine of update and weight", short="cos", axis="linear",
+        explanation="Cosine of the update and the weight: negative if the step shrinks the weight.",
+    ),
+    Quantity(
+        key="independence", group="update", label="mean absolute cosine of rows", short="PII",
+        explanation="Mean absolute cosine of two rows of the weight, before the step: 0 if they are orthogonal.",
+    ),
+    Quantity(
+        key="independence_change", group="update", label="change of the cosine of rows", short="ΔPII", axis="linear",
+        explanation="What the step adds to the mean absolute cosine of two rows: positive if they become more alike.",
+    ),
+    Quantity(
+        key="angle_change", group="update", label="change of angle", short="Δangle", unit="radians", axis="linear",
+        explanation="Mean change of the angle between two rows of the weight: 0 if the step only rotates them "
+        "together.",
+    ),
+    Quantity(
+        key="worst_gap", group="snapshot", label="worst orthogonality gap",
+        explanation="Largest orthogonality gap of a layer that is wide enough: near 1 if samples collapse there.",
+    ),
+    Quantity(
+        key="min_effective_rank", group="snapshot", label="least effective rank", written="rank", axis="linear",
+        explanation="Least effective rank of a layer that is wide enough: 1 after rank collapse.",
+    ),
+    Quantity(
+        key="mean_overlap", group="snapshot", label="mean overlap at the end",
+        explanation="Mean cosine similarity of two samples at the last layer that is wide enough.",
+    ),
+    Quantity(
+        key="gradient_slope", group="snapshot", label="gradient slope", unit="e-folds per weight layer",
+        axis="linear",
+        explanation="Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal.",
+    ),
+)  # fmt: skip
+
+
+def quantities(group: Group) -> tuple[Quantity, ...]:
+    """Return the quantities of one group, in the order in which they are shown."""
+    return tuple(quantity for quantity in QUANTITIES if quantity.group == group)
+
+
+def quantity(group: Group, key: str) -> Quantity:
+    """Return one of them by its key."""
+    return next(one for one in quantities(group) if one.key == key)

@@ -1,0 +1,974 @@
+// Generated from src/orthoscope/report/document by `make viewer`: do not edit.
+
+/** How likely it is that the network trains; the worst finding decides. */
+export type Verdict = "HEALTHY" | "AT RISK" | "SICK";
+
+/** The probability that the network does not train, and what this number rests on. */
+export interface Risk {
+  /** Probability of not training; null where nothing could be judged. */
+  value: number | null;
+  /** Networks that were trained to fit it. */
+  networks: number;
+  /** Share of other networks for which the verdict was right. */
+  accuracy: number;
+  /** Share of other networks that train and were called sick. */
+  false_alarms: number;
+  /** Number of those other networks. */
+  tested_on: number;
+}
+
+/** What goes wrong, in the words people use for it. */
+export type Symptom = "collapse" | "vanish" | "explode" | "degenerate input";
+
+/** The three ways a check can end. */
+export type State = "found" | "clean" | "not checked";
+
+/** The outcome of one check. */
+export interface Finding {
+  /** Name of the check. */
+  check: string;
+  /** What the check looks for. */
+  symptom: Symptom;
+  /** Whether it was found, was not found, or could not be checked. */
+  state: State;
+  /** How bad it is. */
+  severity: Verdict;
+  /** Module where it begins. */
+  layer: string | null;
+  /** One sentence: what was found, or why it was not checked. */
+  reason: string;
+  /** What was measured. */
+  value: number | null;
+  /** Its standard error, where it is an estimate. */
+  standard_error: number | null;
+  /** Unit of the value. */
+  unit: string | null;
+  /** The limit that was crossed, or the nearest one that was not. */
+  threshold: number | null;
+}
+
+/** Growth of the logarithm of the gradient norm per weight layer toward the input. */
+export interface Slope {
+  /** Slope of the fitted line; null if no gradient was measured. */
+  value: number | null;
+  /** Standard error of the slope. */
+  standard_error: number | null;
+  /** Weight layers that the line is fitted to. */
+  layers: number;
+  /** Unit of the slope. */
+  unit: string;
+}
+
+/** A statement that a prediction rests on. */
+export interface Source {
+  /** Place in the literature. */
+  source: string;
+  /** What must hold for it. */
+  assumes: string;
+}
+
+/** What theory says of the whole network; the numbers of its layers are with the layers. */
+export interface PredictionSummary {
+  /** Why there is no prediction; null if there is one. */
+  reason: string | null;
+  /** Predicted slope, at the layers where the slope is measured. */
+  slope: number | null;
+  /** Statements that the prediction rests on. */
+  sources: Source[];
+}
+
+/** What kind of representation came out of a module; only `measured` ones have metrics. */
+export type Status = "measured" | "zero by design" | "dead" | "does not depend on the batch" | "not finite";
+
+/** Metrics of the samples at a layer, or of the tokens within a sequence; null where undefined. */
+export interface View {
+  /** Orthogonality gap: 0 for orthogonal samples of equal length, near 1 for one direction. */
+  gap: number | null;
+  /** Isometry gap; null also where it is infinite: see rank_deficient. */
+  isometry_gap: number | null;
+  /** Exponential of the entropy of the singular values. */
+  effective_rank: number | null;
+  /** Squared Frobenius norm over squared spectral norm. */
+  stable_rank: number | null;
+  /** Number of singular values above rounding. */
+  numerical_rank: number | null;
+  /** Mean cosine similarity over pairs. */
+  overlap: number | null;
+  /** Share of the energy that is in the mean of the batch. */
+  mean_energy: number | null;
+}
+
+/** The numbers of a layer that theory predicts; null where it predicts none. */
+export interface Expected {
+  /** Root mean square of the output. */
+  rms: number | null;
+  /** Mean cosine similarity over pairs of samples. */
+  overlap: number | null;
+  /** Orthogonality gap. */
+  gap: number | null;
+  /** Effective rank of the samples. */
+  effective_rank: number | null;
+  /** Isometry gap. */
+  isometry_gap: number | null;
+  /** Norm of the gradient with respect to the output. */
+  gradient_norm: number | null;
+}
+
+/** Histogram of the cosines of pairs of samples, in equal bins from the least to the largest. */
+export interface Overlaps {
+  /** Least cosine. */
+  low: number;
+  /** Largest cosine. */
+  high: number;
+  /** Pairs in each bin. */
+  counts: number[];
+}
+
+/** Cosines of evenly spaced samples i < j, row by row. */
+export interface Gram {
+  /** Number of samples. */
+  size: number;
+  /** Signed bytes of 127 times the cosine, in base64. */
+  cosines: string;
+}
+
+/** What a page draws of the samples at a layer, rounded. */
+export interface Picture {
+  /** Effective rank of the samples around their mean; null if all are equal. */
+  centered_rank: number | null;
+  /** Every k-th eigenvalue of n·G/tr G, largest first, where G is the Gram matrix of n samples; their mean is 1. */
+  eigenvalues: number[];
+  /** Histogram of the cosines of pairs of samples. */
+  overlaps: Overlaps;
+  /** Cosines of some of the pairs, to be drawn as a matrix. */
+  gram: Gram;
+}
+
+/** Singular values of the weight matrix of a layer. */
+export interface WeightSpectrum {
+  /** Rows of the matrix. */
+  out: number;
+  /** Columns of the matrix. */
+  in: number;
+  /** Every k-th singular value, largest first. */
+  values: number[];
+}
+
+/** The output of one module call. */
+export interface Layer {
+  /** Name of the module, as in `model.named_modules()`. */
+  name: string;
+  /** 0 for the first call of this module in the pass. */
+  call: number;
+  /** Class of the module. */
+  kind: string;
+  /** Weight layers from the input; null without a weight matrix. */
+  depth: number | null;
+  /** Shape of the output. */
+  shape: number[];
+  /** Number of samples that the metrics compare. */
+  samples: number;
+  /** Numbers of one sample. */
+  units: number;
+  /** What kind of output it is; only measured ones have metrics. */
+  status: Status;
+  /** Root mean square of the output. */
+  rms: number | null;
+  /** Norm of the gradient with respect to the output; null if none arrived. */
+  gradient_norm: number | null;
+  /** Norm of the gradient with respect to the weight. */
+  weight_gradient_norm: number | null;
+  /** Whether the samples are linearly dependent, to float64. */
+  rank_deficient: boolean;
+  /** Metrics of the samples; null where nothing could be measured. */
+  sample_view: View | null;
+  /** Metrics of the tokens within a sequence; null without tokens. */
+  token_view: View | null;
+  /** Modules that returned the very same tensor. */
+  also: string[];
+  /** What theory predicts here; null where it says nothing. */
+  predicted: Expected | null;
+  /** What a page draws; absent where there is nothing to draw. */
+  picture?: Picture;
+  /** Spectrum of the weight; absent where it is expensive. */
+  weight_spectrum?: WeightSpectrum;
+}
+
+/** A module, parameter or branch that was left out. */
+export interface Omission {
+  /** Its name. */
+  name: string;
+  /** Why it was left out. */
+  reason: string;
+}
+
+/** One of the statements RA1 to RA4: what it says, the number that decides it, and its limit. */
+export interface AlignmentStatement {
+  /** Which of the four. */
+  key: "RA1" | "RA2" | "RA3" | "RA4";
+  /** What it says. */
+  statement: string;
+  /** The number that decides it, in words. */
+  quantity: string;
+  /** Median of this number over samples; null if it could not be measured. */
+  value: number | null;
+  /** Limit of the number. */
+  limit: number;
+  /** Whether the number must be above the limit, or below. */
+  above: boolean;
+  /** Whether the statement holds; null if it could not be measured. */
+  holds: boolean | null;
+}
+
+/** RA4: the line of 1/σ₁ over depth, and the exponent of depth in σ₁. */
+export interface DepthLaw {
+  /** Slope of the line. */
+  slope: number | null;
+  /** Intercept of the line. */
+  intercept: number | null;
+  /** Share of the variance that the line explains. */
+  r_squared: number | null;
+  /** Exponent of depth in σ₁; -1 is the law. */
+  exponent: number | null;
+}
+
+/** Logarithms of the singular values of the Jacobian of the whole network. */
+export interface LogSingularValues {
+  /** Their mean; 0 for dynamical isometry. */
+  mean_log: number | null;
+  /** Their standard deviation; 0 for dynamical isometry. */
+  spread_log: number | null;
+}
+
+/** The Jacobian of one residual branch, without the skip connection. */
+export interface Block {
+  /** Name of the block. */
+  name: string;
+  /** What runs beside the branch. */
+  skip: "identity" | "projection" | "none";
+  /** Activation after the sum; its slope multiplies the Jacobian. */
+  activation: string | null;
+  /** Columns of the Jacobian. */
+  inputs: number;
+  /** Rows of the Jacobian. */
+  outputs: number;
+  /** Largest singular values. */
+  singular_values: (number | null)[];
+  /** Largest error of the first, relative; 0 where it is exact. */
+  relative_error: number | null;
+  /** RA3: first singular value past the number of classes, over the largest. */
+  rank_ratio: number | null;
+  /** RA3: share of the energy in as many directions as there are classes. */
+  top_energy: number | null;
+  /** RA2: mean over the other blocks; 0 for shared singular vectors. */
+  misalignment: number | null;
+  /** Length of what the block adds; null between stages. */
+  step: number | null;
+  /** Whether the Jacobian is zero at every sample. */
+  dead: boolean;
+}
+
+/** What the numbers were made with. */
+export interface Environment {
+  /** Version of Orthoscope. */
+  orthoscope: string;
+  /** Version of Python. */
+  python: string;
+  /** Version of PyTorch. */
+  torch: string;
+  /** Operating system and processor, as Python names them. */
+  platform: string;
+  /** Threads that PyTorch used. */
+  threads: number;
+}
+
+/** How the Jacobians of residual blocks align; numbers are medians over samples, null is undefined. */
+export interface ResidualDocument {
+  schema: "orthoscope.residual/1";
+  /** Name of the network. */
+  name: string;
+  /** How many statements hold. */
+  verdict: "ALIGNED" | "PARTLY ALIGNED" | "NOT ALIGNED" | "UNKNOWN";
+  /** One sentence: what holds, what does not, what is not known. */
+  summary: string;
+  /** RA1 to RA4. */
+  statements: AlignmentStatement[];
+  /** Samples at which the Jacobians are taken. */
+  samples: number;
+  /** Directions that the Jacobians may have. */
+  classes: number;
+  /** RA1: 1 for a straight path of the representations. */
+  line_shape: number | null;
+  /** RA1: mean cosine of adjacent steps. */
+  step_cosine: number | null;
+  /** RA1: standard deviation of step lengths over their mean. */
+  spacing_variation: number | null;
+  /** RA2: 0 for shared singular vectors, 1 for unrelated ones. */
+  misalignment: number | null;
+  /** RA2 with left and right singular vectors exchanged. */
+  reversed_misalignment: number | null;
+  /** RA4: how the largest singular value depends on depth. */
+  law: DepthLaw;
+  /** The network from input to output; null if not all are known. */
+  whole: LogSingularValues | null;
+  /** Every residual block, in order. */
+  blocks: Block[];
+  /** Misalignment of block i with the singular vectors of block j. */
+  pairs: ((number | null)[])[];
+  /** Modules whose additions are no residual branch. */
+  left_out: Omission[];
+  /** Remarks on the measurement. */
+  notes: string[];
+  /** Time that it took. */
+  seconds: number;
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** A place in the trainability plane. */
+export interface Effect {
+  /** Orthogonality gap; null if unknown. */
+  gap: number | null;
+  /** Gradient slope; null if unknown. */
+  slope: number | null;
+  /** Why something is unknown; null if nothing is. */
+  reason: string | null;
+}
+
+/** One change of the network, or advice for the training loop, and what became of it. */
+export interface Prescription {
+  /** What it is called. */
+  name: string;
+  /** One sentence: why it should help. */
+  why: string;
+  /** Code that makes the change. */
+  code: string;
+  /** Whether it is for the training loop, not for the model. */
+  advice: boolean;
+  /** Whether modules are replaced or added. */
+  architecture: boolean;
+  /** Where theory expects the network after the change. */
+  predicted: Effect;
+  /** Where it was measured; null if it was not tried. */
+  measured: Effect | null;
+  /** Verdict after the change; null if it was not tried. */
+  verdict: Verdict | null;
+  /** Whether it was kept, or why not. */
+  outcome: string;
+}
+
+/** The least and the largest value of one quantity over seeds, layer by layer; null where it is never defined. */
+export interface SeedRange {
+  /** Least value at each layer. */
+  low: (number | null)[];
+  /** Largest value at each layer. */
+  high: (number | null)[];
+}
+
+/** The same network drawn with several seeds; the diagnosis is of the first. */
+export interface Seeds {
+  /** The seeds. */
+  seeds: number[];
+  /** Verdict of each seed. */
+  verdicts: Verdict[];
+  /** Orthogonality gap of each seed. */
+  gaps: (number | null)[];
+  /** Gradient slope of each seed. */
+  slopes: (number | null)[];
+  /** Range over seeds at every layer, by the key of the quantity. */
+  ranges: Record<string, SeedRange>;
+}
+
+/** One network: verdict, findings, and the numbers of every layer. */
+export interface DiagnosisDocument {
+  schema: "orthoscope.diagnosis/3";
+  /** Name of the network, or what was asked for. */
+  name: string;
+  /** The worst of the findings. */
+  verdict: Verdict;
+  /** One sentence: what was found, or that nothing was. */
+  summary: string;
+  /** What to do now, one sentence each; a command is between backquotes. */
+  next_steps: string[];
+  /** Probability that the network does not train. */
+  risk: Risk;
+  /** What was found, each once. */
+  symptoms: Symptom[];
+  /** The outcome of every check. */
+  findings: Finding[];
+  /** Growth of the gradient toward the input. */
+  slope: Slope;
+  /** Orthogonality gap at the quoted layer; null if nothing was measured. */
+  gap: number | null;
+  /** Index of the layer whose gap and rank are quoted for the network: the last where samples can have the most directions; null if nothing was measured. */
+  quoted_layer: number | null;
+  /** What theory says of the whole network. */
+  prediction: PredictionSummary;
+  /** Number of parameters. */
+  parameters: number;
+  /** Samples in the batch. */
+  samples: number;
+  /** What was differentiated; null if nothing could be. */
+  gradient_of: string | null;
+  /** The batch; theory starts there. */
+  input: Layer;
+  /** Every module call, in order. */
+  layers: Layer[];
+  /** Modules that were not seen. */
+  unobserved: Omission[];
+  /** How residual blocks align; absent unless the diagnosis was deep. */
+  residual?: ResidualDocument;
+  /** What to change, what is kept first; absent unless a fix was tried. */
+  prescriptions?: Prescription[];
+  /** Several seeds; absent for one. */
+  seeds?: Seeds;
+  /** Remarks on the measurement. */
+  notes: string[];
+  /** Time that the diagnosis took. */
+  seconds: number;
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** What one check found at one depth. */
+export interface DepthFinding {
+  /** Name of the check. */
+  check: string;
+  /** What the check looks for. */
+  symptom: Symptom;
+  /** How bad it is. */
+  severity: Verdict;
+  /** One sentence: what was found. */
+  reason: string;
+}
+
+/** A network of this many hidden layers: what leaves the last of them; null where theory has no number. */
+export interface Depth {
+  /** Number of hidden layers. */
+  depth: number;
+  /** Root mean square of the output. */
+  rms: number | null;
+  /** Mean cosine similarity over pairs of samples. */
+  overlap: number | null;
+  /** Orthogonality gap. */
+  gap: number | null;
+  /** Effective rank of the samples. */
+  effective_rank: number | null;
+  /** Isometry gap. */
+  isometry_gap: number | null;
+  /** Standard deviation of the cosine of one pair of samples. */
+  overlap_deviation: number | null;
+  /** Growth of the log of the gradient norm from the output to the input, in e-folds. */
+  gradient_growth: number | null;
+  /** Verdict on a network of this depth. */
+  verdict: Verdict;
+  /** What was found; checks that found nothing are left out. */
+  findings: DepthFinding[];
+}
+
+/** A check that theory has no number for. */
+export interface Unchecked {
+  /** Name of the check. */
+  check: string;
+  /** Why it was not checked. */
+  reason: string;
+}
+
+/** Where a number would end if the network were infinitely deep. */
+export interface Limit {
+  /** Name of the number. */
+  name: string;
+  /** The limit; null if there is none. */
+  value: number | null;
+  /** Its unit. */
+  unit: string;
+  /** Place in the literature. */
+  source: string;
+  /** What must hold for it. */
+  assumes: string;
+}
+
+/** A network that was not built, by depth: numbers that theory gives, and what the rules make of them. */
+export interface PredictionDocument {
+  schema: "orthoscope.prediction/1";
+  /** What was asked for. */
+  name: string;
+  /** One sentence: how deep it trains, and what ends it. */
+  summary: string;
+  /** Samples in the batch. */
+  samples: number;
+  /** Units of a hidden layer. */
+  width: number;
+  /** Mean cosine over pairs of samples before the first layer. */
+  overlap: number | null;
+  /** Largest depth up to which every depth is healthy; null if not even the first is. */
+  deepest: number | null;
+  /** Least depth that is not healthy. */
+  at_risk_from: number | null;
+  /** Least depth that is sick. */
+  sick_from: number | null;
+  /** Every depth that was asked for. */
+  depths: Depth[];
+  /** Checks that theory has no number for. */
+  not_checked: Unchecked[];
+  /** Numbers of an infinitely deep network. */
+  limit: Limit[];
+  /** Statements that the prediction rests on. */
+  sources: Source[];
+  /** Time that it took. */
+  seconds: number;
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** The verdict before and after a change. */
+export interface Verdicts {
+  /** Before the change. */
+  before: Verdict;
+  /** After the change. */
+  after: Verdict;
+}
+
+/** One number before and after a change. */
+export interface NumberPair {
+  /** Name of the number. */
+  name: string;
+  /** Before the change. */
+  before: number | null;
+  /** After the change. */
+  after: number | null;
+  /** Its unit. */
+  unit: string;
+}
+
+/** What was found in only one of two networks. */
+export interface ChangedFinding {
+  /** Name of the check. */
+  check: string;
+  /** What the check looks for. */
+  symptom: Symptom;
+  /** How bad it is. */
+  severity: Verdict;
+  /** Module where it begins. */
+  layer: string | null;
+  /** One sentence: what was found. */
+  reason: string;
+}
+
+/** The class of a module before and after a change; null where it was not there. */
+export interface KindPair {
+  /** Before the change. */
+  before: string | null;
+  /** After the change. */
+  after: string | null;
+}
+
+/** The main numbers of a layer. */
+export interface LayerProfile {
+  /** Orthogonality gap. */
+  gap: number | null;
+  /** Effective rank of the samples. */
+  effective_rank: number | null;
+  /** Mean cosine similarity over pairs of samples. */
+  overlap: number | null;
+  /** Root mean square of the output. */
+  rms: number | null;
+  /** Norm of the gradient with respect to the output. */
+  gradient_norm: number | null;
+}
+
+/** One module call before and after a change; null where it was not there. */
+export interface LayerPair {
+  /** Name of the module. */
+  name: string;
+  /** 0 for the first call of this module in the pass. */
+  call: number;
+  /** Class of the module. */
+  kind: KindPair;
+  /** Weight layers from the input; null without a weight matrix. */
+  depth: number | null;
+  /** Before the change. */
+  before: LayerProfile | null;
+  /** After the change. */
+  after: LayerProfile | null;
+}
+
+/** Two diagnoses whole, and what changed between them. */
+export interface ComparisonDocument {
+  schema: "orthoscope.comparison/1";
+  /** Name of the network after the change. */
+  name: string;
+  /** Both verdicts. */
+  verdict: Verdicts;
+  /** Whether what was sick or at risk improved and what was healthy stayed so. */
+  improved: boolean;
+  /** One sentence: what changed. */
+  summary: string;
+  /** The main numbers of the network. */
+  numbers: NumberPair[];
+  /** What was found before and is not found any more. */
+  vanished: ChangedFinding[];
+  /** What is found now and was not before. */
+  appeared: ChangedFinding[];
+  /** Every module call, in order; what is gone comes last. */
+  layers: LayerPair[];
+  /** Diagnosis before the change. */
+  before: DiagnosisDocument;
+  /** Diagnosis after the change. */
+  after: DiagnosisDocument;
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** How a fix ended. */
+export type FixOutcome = "fixed" | "improved" | "healthy before" | "trained weights left alone" | "nothing helped";
+
+/** One training at one learning rate. */
+export interface Run {
+  /** The learning rate. */
+  learning_rate: number;
+  /** Mean loss of the last steps; null if it is not finite. */
+  final: number | null;
+  /** Least loss; null if it is not finite. */
+  best: number | null;
+  /** Why it ended early; empty if it did not. */
+  stopped: string;
+  /** Loss of every step; null where it is not finite. */
+  losses: (number | null)[];
+}
+
+/** A short training at several learning rates, beside guessing and beside a shallow network. */
+export interface ConfirmationDocument {
+  schema: "orthoscope.confirmation/1";
+  /** Name of the network. */
+  name: string;
+  /** Verdict that is confirmed or refuted. */
+  verdict: Verdict;
+  /** What became of the training. */
+  outcome: "trains" | "does not train" | "undecided";
+  /** Whether the verdict was right; null if training does not decide it. */
+  confirmed: boolean | null;
+  /** One sentence: the loss, beside the loss of guessing and of the reference. */
+  summary: string;
+  /** The best over learning rates; null if all diverged. */
+  final_loss: number | null;
+  /** Loss of the best constant output. */
+  guessing_loss: number | null;
+  /** Loss of the reference after the same training. */
+  reference_loss: number | null;
+  /** What the reference is. */
+  reference: string;
+  /** Where the data came from. */
+  source: string;
+  /** Steps of every training. */
+  steps: number;
+  /** One training for each learning rate. */
+  runs: Run[];
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** Short trainings of the network before and after a fix. */
+export interface Confirmations {
+  /** Before the fix. */
+  before: ConfirmationDocument;
+  /** After the fix. */
+  after: ConfirmationDocument;
+}
+
+/** What was done to a copy of a network, what else was considered, and the network before and after. */
+export interface FixDocument {
+  schema: "orthoscope.fix/1";
+  /** Name of the network. */
+  name: string;
+  /** How the fix ended. */
+  outcome: FixOutcome;
+  /** One sentence: what was done and what came of it. */
+  sentence: string;
+  /** Both verdicts. */
+  verdict: Verdicts;
+  /** Changes that were made, in order. */
+  steps: Prescription[];
+  /** All changes that were considered. */
+  plan: Prescription[];
+  /** Code that makes the changes again; empty if there are none. */
+  snippet: string;
+  /** The network before and after. */
+  comparison: ComparisonDocument;
+  /** Short trainings before and after; null if none was made. */
+  confirmation: Confirmations | null;
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** The state of a network after some optimizer steps. */
+export interface Snapshot {
+  /** Optimizer steps taken before it. */
+  step: number;
+  /** Verdict at that step. */
+  verdict: Verdict;
+  /** One sentence: what was found, or that nothing was. */
+  summary: string;
+  /** Numbers for a logger, by name; undefined ones are left out. */
+  scalars: Record<string, number>;
+  /** Time that the snapshot took. */
+  seconds: number;
+}
+
+/** What one step of an optimizer did to one matrix, W → W + ΔW; null where undefined or infinite. */
+export interface Update {
+  /** Step of its optimizer since the watch began. */
+  step: number;
+  /** Class of the optimizer. */
+  optimizer: string;
+  /** Name of the parameter, with [i] for the i-th of several matrices. */
+  weight: string;
+  /** Rows and columns. */
+  shape: number[];
+  /** Frobenius norm of the gradient that the optimizer saw. */
+  gradient_norm: number | null;
+  /** Frobenius norm of W before the step. */
+  weight_norm: number | null;
+  /** Frobenius norm of ΔW. */
+  update_norm: number | null;
+  /** Frobenius norm of ΔW over that of W. */
+  relative_size: number | null;
+  /** Spectral norm of ΔW over that of W. */
+  relative_spectral_size: number | null;
+  /** √(in/out) times the spectral norm of ΔW. */
+  rms_operator_norm: number | null;
+  /** Singular values of ΔW: largest, upper quartile, median, lower quartile, smallest. */
+  spectrum: (number | null)[];
+  /** Effective rank of ΔW. */
+  effective_rank: number | null;
+  /** Stable rank of ΔW. */
+  stable_rank: number | null;
+  /** 0 if all singular values of ΔW are equal. */
+  semi_orthogonality_defect: number | null;
+  /** Cosine of ΔW and W. */
+  update_alignment: number | null;
+  /** Share of the energy of ΔW in the leading tenth of the left singular vectors of W. */
+  left_share: number | null;
+  /** The same for the right singular vectors. */
+  right_share: number | null;
+  /** Mean absolute cosine over pairs of rows of W, before the step. */
+  independence: number | null;
+  /** Its change by the step. */
+  independence_change: number | null;
+  /** Mean change of the angle of two rows, in radians. */
+  angle_change: number | null;
+  /** The mean change of angle per relative size of the update. */
+  conformality_defect: number | null;
+}
+
+/** One network in training: snapshots of it, and what steps of optimizers did to its matrices. */
+export interface WatchDocument {
+  schema: "orthoscope.watch/2";
+  /** Class of the network. */
+  name: string;
+  /** Optimizer steps between two snapshots. */
+  every: number;
+  /** Optimizer steps taken. */
+  steps: number;
+  /** All snapshots. */
+  history: Snapshot[];
+  /** The last snapshot in full. */
+  latest: DiagnosisDocument | null;
+  /** What recorded steps did to every matrix. */
+  rows: Update[];
+  /** Parameters whose updates were not recorded. */
+  skipped: Omission[];
+  /** Snapshots and loggers that failed. */
+  problems: string[];
+  /** Why training was to stop; null if it was not. */
+  stopped: string | null;
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** Several diagnoses in one file. */
+export interface ReportDocument {
+  schema: "orthoscope.report/2";
+  /** The diagnoses. */
+  diagnoses: DiagnosisDocument[];
+}
+
+/** A line of the log of a network in training: a snapshot of it, or what one step did to its matrices. */
+export interface WatchRecordDocument {
+  schema: "orthoscope.watch-record/1";
+  /** The same in all lines of one watch. */
+  run: string;
+  /** Class of the network. */
+  name: string;
+  /** Optimizer steps taken before it. */
+  step: number;
+  /** Seconds since 1970. */
+  time: number;
+  /** Numbers for a logger, by name; undefined ones are left out. */
+  scalars: Record<string, number>;
+  /** The snapshot in full. */
+  diagnosis: DiagnosisDocument | null;
+  /** What the step did to every matrix. */
+  updates: Update[];
+}
+
+/** A number of the busiest process, and of the average one. */
+export interface PerProcess {
+  /** Of the busiest process. */
+  max: number;
+  /** Mean over all processes. */
+  mean: number;
+}
+
+/** The cost of one step of Muon on some number of processes. */
+export interface StepCost {
+  /** How parameters are spread over processes. */
+  layout: "ddp" | "fsdp" | "hsdp";
+  /** Number of processes. */
+  ranks: number;
+  /** Type of parameters, momentum and messages. */
+  dtype: string;
+  /** Number of parameters. */
+  parameters: number;
+  /** Number of their elements. */
+  elements: number;
+  /** Bytes sent to other processes. */
+  bytes_sent: PerProcess;
+  /** The same for each collective, in the order of the calls. */
+  bytes_sent_by_call: Record<string, PerProcess>;
+  /** Bytes of the momentum. */
+  momentum_bytes: PerProcess;
+  /** Bytes of updates and buffers at the worst moment. */
+  temporary_bytes: PerProcess;
+  /** Floating point operations. */
+  flops: PerProcess;
+  /** Work of the busiest process over the mean. */
+  busiest_to_mean: number;
+  /** Processes that have work. */
+  ranks_with_work: number;
+}
+
+/** What a step of Muon would cost, for one list of parameters on several clusters. */
+export interface MuonPlanDocument {
+  schema: "orthoscope.muon-plan/1";
+  /** One for each cluster. */
+  plans: StepCost[];
+}
+
+/** A statement about the rows of an experiment. */
+export interface CheckedStatement {
+  /** What it says. */
+  statement: string;
+  /** Whether it holds. */
+  holds: boolean;
+}
+
+/** A number of the paper beside ours and its interval; null where infinite. */
+export interface ComparedNumber {
+  /** What is compared. */
+  quantity: string;
+  /** The printed number; null for a picture or a trend. */
+  printed: number | null;
+  /** The reproduced number. */
+  ours: number | null;
+  /** Lower end of its interval. */
+  low: number | null;
+  /** Upper end of its interval. */
+  high: number | null;
+  /** Whether they agree; measured if there is nothing that ours could agree with. */
+  verdict: "agrees" | "differs" | "corrected" | "measured";
+  /** One sentence: why the verdict is this one. */
+  why: string;
+}
+
+/** One figure or table: what is claimed, what was checked, and the printed numbers beside ours. */
+export interface ExperimentRecord {
+  /** Paper and figure, as in li2023/down_sampling. */
+  name: string;
+  /** What the paper claims. */
+  claim: string;
+  /** What its runs are. */
+  kind: "simulation" | "training";
+  /** Every check holds; one does not; it did not run to its end. */
+  state: "holds" | "fails" | "error";
+  /** Number of seeds. */
+  seeds: number;
+  /** Rows of its table. */
+  rows: number;
+  /** Time of all its runs on one core. */
+  seconds: number;
+  /** Statements that were checked. */
+  checks: CheckedStatement[];
+  /** Printed numbers beside ours. */
+  evidence: ComparedNumber[];
+  /** Why it did not run to its end; null if it did. */
+  error: string | null;
+}
+
+/** Experiments of the papers, run or read from their results. */
+export interface EvidenceDocument {
+  schema: "orthoscope.evidence/2";
+  /** How large the runs are; full is the paper's own setting. */
+  setting: "quick" | "default" | "full";
+  /** The experiments. */
+  experiments: ExperimentRecord[];
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** What the page can draw. */
+export type AnyDocument = DiagnosisDocument | PredictionDocument | ResidualDocument | ComparisonDocument | FixDocument | ConfirmationDocument | WatchDocument;
+
+/** How a quantity is named, explained, written and drawn. */
+export interface Quantity {
+  key: string;
+  group: "layer" | "network" | "depth" | "block" | "update" | "snapshot";
+  label: string;
+  short: string;
+  symbol: string;
+  unit: string;
+  explanation: string;
+  definition: string;
+  written: "fixed" | "scientific" | "factor" | "rank";
+  axis: "unit" | "share" | "log" | "linear";
+  is_main: boolean;
+  anchor: string;
+  place: "layer" | "sample_view" | "picture" | "";
+  is_predicted: boolean;
+}
+
+export const QUANTITIES: readonly Quantity[] = [
+  {"key": "gap", "group": "layer", "label": "orthogonality gap", "short": "gap", "symbol": "V", "unit": "", "explanation": "How far the samples of the batch are from orthogonal and of equal length: 0 if they are, near 1 if all point in one direction and the network cannot tell them apart.", "definition": "‖HHᵀ/‖H‖² − I/n‖ in Frobenius norms; the n samples of a layer are the rows of H", "written": "fixed", "axis": "unit", "is_main": true, "anchor": "orthogonality-gap", "place": "sample_view", "is_predicted": true},
+  {"key": "effective_rank", "group": "layer", "label": "effective rank", "short": "rank", "symbol": "erank", "unit": "", "explanation": "How many directions the samples of the batch use: at most the number of samples or units, 1 after rank collapse.", "definition": "exponential of the entropy of the singular values of H, as shares of their sum", "written": "rank", "axis": "share", "is_main": true, "anchor": "effective-rank", "place": "sample_view", "is_predicted": true},
+  {"key": "overlap", "group": "layer", "label": "mean overlap", "short": "cos", "symbol": "c", "unit": "", "explanation": "Mean cosine similarity of two samples: 0 if they are orthogonal, 1 if they are parallel.", "definition": "mean of cos(hᵢ, hⱼ) over pairs of samples i ≠ j", "written": "fixed", "axis": "unit", "is_main": true, "anchor": "mean-overlap", "place": "sample_view", "is_predicted": true},
+  {"key": "rms", "group": "layer", "label": "RMS of the output", "short": "rms", "symbol": "", "unit": "", "explanation": "Root mean square of the output: it should stay near the same size in all layers.", "definition": "", "written": "scientific", "axis": "log", "is_main": true, "anchor": "rms-of-the-output", "place": "layer", "is_predicted": true},
+  {"key": "gradient_norm", "group": "layer", "label": "gradient norm", "short": "|grad|", "symbol": "‖∂L/∂h‖", "unit": "", "explanation": "Norm of the gradient of the loss with respect to the output of the layer: growth toward the input is an exploding gradient, decay a vanishing one.", "definition": "", "written": "scientific", "axis": "log", "is_main": true, "anchor": "gradient-norm", "place": "layer", "is_predicted": true},
+  {"key": "isometry_gap", "group": "layer", "label": "isometry gap", "short": "isometry", "symbol": "ψ", "unit": "", "explanation": "Log-ratio of the arithmetic to the geometric mean of the squared singular values of the samples: 0 if they are orthogonal and of equal length, infinite if they are linearly dependent.", "definition": "", "written": "scientific", "axis": "linear", "is_main": false, "anchor": "isometry-gap", "place": "sample_view", "is_predicted": true},
+  {"key": "centered_rank", "group": "layer", "label": "effective rank around the mean", "short": "", "symbol": "", "unit": "", "explanation": "How many directions the differences of the samples use: low if only the mean of the batch is left.", "definition": "effective rank of H after the mean of its rows is subtracted", "written": "rank", "axis": "share", "is_main": false, "anchor": "effective-rank-around-the-mean", "place": "picture", "is_predicted": false},
+  {"key": "stable_rank", "group": "layer", "label": "stable rank", "short": "", "symbol": "‖H‖²/σ₁²", "unit": "", "explanation": "Squared Frobenius norm over squared spectral norm: a rank that small singular values hardly change.", "definition": "", "written": "rank", "axis": "share", "is_main": false, "anchor": "stable-rank", "place": "sample_view", "is_predicted": false},
+  {"key": "numerical_rank", "group": "layer", "label": "numerical rank", "short": "", "symbol": "", "unit": "", "explanation": "Number of singular values of the samples above rounding: less than possible if samples are linearly dependent.", "definition": "", "written": "rank", "axis": "share", "is_main": false, "anchor": "numerical-rank", "place": "sample_view", "is_predicted": false},
+  {"key": "mean_energy", "group": "layer", "label": "energy of the mean", "short": "", "symbol": "", "unit": "", "explanation": "Share of the energy that is in the mean of the batch: 1 if all samples are equal.", "definition": "squared norm of the batch mean over the mean squared norm of the samples", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "energy-of-the-mean", "place": "sample_view", "is_predicted": false},
+  {"key": "weight_gradient_norm", "group": "layer", "label": "weight gradient norm", "short": "", "symbol": "‖∂L/∂W‖", "unit": "", "explanation": "Norm of the gradient of the loss with respect to the weight of the layer: what the optimizer sees.", "definition": "", "written": "scientific", "axis": "log", "is_main": false, "anchor": "weight-gradient-norm", "place": "layer", "is_predicted": false},
+  {"key": "risk", "group": "network", "label": "risk of not training", "short": "", "symbol": "p", "unit": "", "explanation": "Calibrated probability that a network with these numbers does not train: 0 is safe, 1 hopeless.", "definition": "the worst of three logistic laws: in effective rank, gradient growth and gradient decay", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "risk-of-not-training", "place": "", "is_predicted": false},
+  {"key": "slope", "group": "network", "label": "gradient slope", "short": "", "symbol": "", "unit": "e-folds per weight layer", "explanation": "Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal, positive explodes, negative vanishes.", "definition": "", "written": "fixed", "axis": "linear", "is_main": false, "anchor": "gradient-slope", "place": "", "is_predicted": false},
+  {"key": "gradient_growth", "group": "depth", "label": "gradient growth", "short": "", "symbol": "", "unit": "e-folds", "explanation": "Factor by which the gradient norm changes from the output to the input: 1 is ideal, far above 1 explodes, far below vanishes.", "definition": "exponential of the slope of the log gradient norm over weight layers, fitted by least squares", "written": "factor", "axis": "linear", "is_main": false, "anchor": "gradient-growth", "place": "", "is_predicted": false},
+  {"key": "overlap_deviation", "group": "depth", "label": "deviation of the overlap", "short": "", "symbol": "sd(c)", "unit": "", "explanation": "Standard deviation of the cosine similarity of one pair of samples over random weights.", "definition": "", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "deviation-of-the-overlap", "place": "", "is_predicted": false},
+  {"key": "sigma1", "group": "block", "label": "largest singular value", "short": "", "symbol": "σ₁", "unit": "", "explanation": "Largest singular value of the Jacobian of the residual branch: how much the block can stretch.", "definition": "", "written": "scientific", "axis": "log", "is_main": false, "anchor": "largest-singular-value", "place": "", "is_predicted": false},
+  {"key": "misalignment", "group": "block", "label": "misalignment", "short": "", "symbol": "", "unit": "", "explanation": "How little the singular vectors of a block agree with those of the other blocks: 0 if they are shared, 1 if they are unrelated.", "definition": "", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "misalignment", "place": "", "is_predicted": false},
+  {"key": "rank_ratio", "group": "block", "label": "rank ratio", "short": "", "symbol": "σₖ₊₁/σ₁", "unit": "", "explanation": "First singular value past the number of classes over the largest: 0 if the Jacobian has no more directions than there are classes.", "definition": "", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "rank-ratio", "place": "", "is_predicted": false},
+  {"key": "top_energy", "group": "block", "label": "energy of the top directions", "short": "", "symbol": "", "unit": "", "explanation": "Share of the energy of the Jacobian in as many directions as there are classes: 1 if it has no others.", "definition": "", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "energy-of-the-top-directions", "place": "", "is_predicted": false},
+  {"key": "step", "group": "block", "label": "length of the step", "short": "", "symbol": "‖Δh‖", "unit": "", "explanation": "Length of what the block adds to the residual stream: equal lengths make a straight, even path.", "definition": "", "written": "scientific", "axis": "log", "is_main": false, "anchor": "length-of-the-step", "place": "", "is_predicted": false},
+  {"key": "gradient_norm", "group": "update", "label": "gradient norm", "short": "|grad|", "symbol": "", "unit": "", "explanation": "Frobenius norm of the gradient that the optimizer saw.", "definition": "", "written": "scientific", "axis": "log", "is_main": false, "anchor": "gradient-norm", "place": "", "is_predicted": false},
+  {"key": "relative_size", "group": "update", "label": "relative size of the update", "short": "|ΔW|/|W|", "symbol": "‖ΔW‖/‖W‖", "unit": "", "explanation": "Frobenius norm of the update over that of the weight: near 1e-3 in usual training, above 0.1 the step forgets the weight.", "definition": "", "written": "scientific", "axis": "log", "is_main": false, "anchor": "relative-size-of-the-update", "place": "", "is_predicted": false},
+  {"key": "rms_operator_norm", "group": "update", "label": "RMS operator norm", "short": "rms→rms", "symbol": "‖ΔW‖", "unit": "", "explanation": "By how much the update can change the RMS of the output for inputs of RMS 1.", "definition": "", "written": "scientific", "axis": "log", "is_main": false, "anchor": "rms-operator-norm", "place": "", "is_predicted": false},
+  {"key": "effective_rank", "group": "update", "label": "effective rank of the update", "short": "rank", "symbol": "", "unit": "", "explanation": "How many directions the update uses: low if the optimizer follows a few of them.", "definition": "", "written": "rank", "axis": "share", "is_main": false, "anchor": "effective-rank-of-the-update", "place": "", "is_predicted": false},
+  {"key": "semi_orthogonality_defect", "group": "update", "label": "unevenness of the update", "short": "uneven", "symbol": "", "unit": "", "explanation": "0 if all singular values of the update are equal, as after a step of Muon.", "definition": "", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "unevenness-of-the-update", "place": "", "is_predicted": false},
+  {"key": "update_alignment", "group": "update", "label": "cosine of update and weight", "short": "cos", "symbol": "", "unit": "", "explanation": "Cosine of the update and the weight: negative if the step shrinks the weight.", "definition": "", "written": "fixed", "axis": "linear", "is_main": false, "anchor": "cosine-of-update-and-weight", "place": "", "is_predicted": false},
+  {"key": "independence", "group": "update", "label": "mean absolute cosine of rows", "short": "PII", "symbol": "", "unit": "", "explanation": "Mean absolute cosine of two rows of the weight, before the step: 0 if they are orthogonal.", "definition": "", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "mean-absolute-cosine-of-rows", "place": "", "is_predicted": false},
+  {"key": "independence_change", "group": "update", "label": "change of the cosine of rows", "short": "ΔPII", "symbol": "", "unit": "", "explanation": "What the step adds to the mean absolute cosine of two rows: positive if they become more alike.", "definition": "", "written": "fixed", "axis": "linear", "is_main": false, "anchor": "change-of-the-cosine-of-rows", "place": "", "is_predicted": false},
+  {"key": "angle_change", "group": "update", "label": "change of angle", "short": "Δangle", "symbol": "", "unit": "radians", "explanation": "Mean change of the angle between two rows of the weight: 0 if the step only rotates them together.", "definition": "", "written": "fixed", "axis": "linear", "is_main": false, "anchor": "change-of-angle", "place": "", "is_predicted": false},
+  {"key": "worst_gap", "group": "snapshot", "label": "worst orthogonality gap", "short": "", "symbol": "", "unit": "", "explanation": "Largest orthogonality gap of a layer that is wide enough: near 1 if samples collapse there.", "definition": "", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "worst-orthogonality-gap", "place": "", "is_predicted": false},
+  {"key": "min_effective_rank", "group": "snapshot", "label": "least effective rank", "short": "", "symbol": "", "unit": "", "explanation": "Least effective rank of a layer that is wide enough: 1 after rank collapse.", "definition": "", "written": "rank", "axis": "linear", "is_main": false, "anchor": "least-effective-rank", "place": "", "is_predicted": false},
+  {"key": "mean_overlap", "group": "snapshot", "label": "mean overlap at the end", "short": "", "symbol": "", "unit": "", "explanation": "Mean cosine similarity of two samples at the last layer that is wide enough.", "definition": "", "written": "fixed", "axis": "unit", "is_main": false, "anchor": "mean-overlap-at-the-end", "place": "", "is_predicted": false},
+  {"key": "gradient_slope", "group": "snapshot", "label": "gradient slope", "short": "", "symbol": "", "unit": "e-folds per weight layer", "explanation": "Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal.", "definition": "", "written": "fixed", "axis": "linear", "is_main": false, "anchor": "gradient-slope", "place": "", "is_predicted": false},
+];
