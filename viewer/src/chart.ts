@@ -27,6 +27,7 @@ export interface Chart {
   lines: Line[];
   bands?: Band[];
   xName?: string;
+  yName?: string;
   title: string;
 }
 
@@ -65,6 +66,7 @@ export function chart(spec: Chart): Scales {
     svg.append(s("text", { x: across(tick), y: bottom + 15, "text-anchor": "middle", class: "tick" }, tick));
   }
   if (spec.xName) svg.append(s("text", { x: (left + right) / 2, y: height - 3, "text-anchor": "middle", class: "unit" }, spec.xName));
+  if (spec.yName) svg.append(s("text", { x: left + 5, y: top + 7, class: "unit y-name" }, spec.yName));
   const body = s("g", { "clip-path": `url(#${id})` });
   for (const band of spec.bands ?? []) {
     const shape = area<[number, number | null, number | null]>()

@@ -26,17 +26,18 @@ export function sentence(key: string): HTMLElement {
 function open(button: HTMLElement, key: string): void {
   document.getElementById(NOTE)?.remove();
   const { label, definition, explanation, anchor } = quantity(key);
-  const link = h("a", { href: `#glossary-${anchor}` }, "Glossary");
+  const entry = document.getElementById(`glossary-${anchor}`); // not on a page without a diagnosis
+  const link = entry && h("a", { href: `#${entry.id}` }, "Glossary");
   const note = h(
     "div",
-    { id: NOTE, popover: "auto", role: "dialog", "aria-label": label },
+    { id: NOTE, popover: "auto", tabindex: -1, role: "dialog", "aria-label": label },
     h("b", {}, label),
     h("p", {}, explanation),
     definition && h("p", { class: "quiet" }, definition),
     link,
   );
   const close = () => note.hidePopover();
-  link.addEventListener("click", close);
+  link?.addEventListener("click", close);
   note.addEventListener("toggle", (event) => {
     if ((event as ToggleEvent).newState !== "closed") return;
     note.remove();
@@ -45,7 +46,7 @@ function open(button: HTMLElement, key: string): void {
   document.body.append(note);
   note.showPopover();
   place(note, button.getBoundingClientRect());
-  link.focus({ preventScroll: true }); // so that Tab and Enter lead on, and Escape back to the label
+  (link ?? note).focus({ preventScroll: true }); // so that Tab and Enter lead on, and Escape back to the label
   addEventListener("scroll", close, { passive: true });
 }
 
