@@ -70,7 +70,7 @@ def test_the_verdict_and_the_deepest_trainable_network_are_beside_the_sliders(
     deepest = predict("mlp(depth=1..60, width=128)", samples=64).deepest
     assert deepest is not None
     assert browser.text("#forecast").startswith("SICK at this depth: ")
-    assert f"train up to depth {deepest}; deeper: collapse" in browser.text("#reach")
+    assert f"train up to depth {deepest}; deeper: rank collapse" in browser.text("#reach")
     assert {mark["data-deepest"] for mark in browser.marks("#curves line.marker", "data-deepest")} == {str(deepest)}
     browser.click("#deepest")
     browser.wait(DRAWN)
@@ -78,7 +78,8 @@ def test_the_verdict_and_the_deepest_trainable_network_are_beside_the_sliders(
     assert browser.text("#forecast").startswith("HEALTHY at this depth: ")
     for name in ("overlap", "gap", "rank", "rms", "gradient"):
         words = browser.run(
-            'return [...document.querySelectorAll(`[data-curve="${arguments[0]}"] .unit`)].map(one => one.textContent)',
+            "const names = document.querySelectorAll(`[data-curve=${arguments[0]}] .unit`);"
+            "return [...names].map(one => one.textContent)",
             name,
         )
         assert len(words) == 2, "both axes have a name"
@@ -121,16 +122,12 @@ def test_what_a_built_network_measures_is_drawn_over_its_prediction(browser: Bro
             "document.querySelector('button.download').click(); return saved.text()"
         )
     )
-    outputs = [
-        row
-        for row in document["layers"]
-        if any(name.startswith("layers.") and name.count(".") == 1 for name in (row["name"], *row["also"]))
-    ]
+    hidden = {f"layers.{place}" for place in range(5)}
+    outputs = [row for row in document["layers"] if {row["name"], *row["also"]} & hidden]
     assert len(outputs) == 5
     dots = browser.marks('[data-curve="overlap"] circle', "data-layer", "data-value", "cx", "cy")
-    assert [float(dot["data-value"]) for dot in dots] == pytest.approx(
-        [row["sample_view"]["overlap"] for row in outputs]
-    )
+    measured = [row["sample_view"]["overlap"] for row in outputs]
+    assert [float(dot["data-value"]) for dot in dots] == pytest.approx(measured)
     # Drawn where theory has its number for the same layer.
     theory = [tuple(map(float, point.split(","))) for point in curve(browser, "overlap")[0][1:].split("L")]
     for dot, (x, y), row in zip(dots, theory, outputs, strict=True):

@@ -402,7 +402,7 @@ def test_repeated_modules_are_one_row_by_name_and_open(browser: Browser, tmp_pat
         "model.layers.[0–11]",
         "head",
     ]
-    assert "collapse begins at model.layers.3.mlp.up" in browser.text(".all-layers tr:nth-child(6)")
+    assert "rank collapse from model.layers.3.mlp.up on" in browser.text(".all-layers tr:nth-child(6)")
     browser.click(".all-layers tr:nth-child(2) button")
     assert browser.run(names)[2:14] == [f"model.layers.{k}.norm1" for k in range(12)]
     assert "30.00" in browser.text(".all-layers tr:nth-child(4)")

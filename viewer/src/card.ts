@@ -2,7 +2,7 @@
 import type { Diagnosis, Layer } from "./documents";
 import { h, table } from "./elements";
 import { term } from "./explain";
-import { expected, layerName, marks, METRICS, printable, rank, reads, UNDEFINED, written } from "./reading";
+import { expected, layerName, marks, METRICS, printable, rank, reads, symptomWords, UNDEFINED, written } from "./reading";
 import type { Choice, Selection } from "./selection";
 import { gram, overlaps, spectrum, weightSpectrum } from "./spectra";
 
@@ -53,7 +53,7 @@ function content(doc: Diagnosis, index: number, selection: Selection): HTMLEleme
     ),
     h("h4", {}, h("code", {}, layerName(layer))),
     h("p", { class: "quiet" }, `${printable(layer.kind)}, ${layer.shape.join("×") || "scalar"}${layer.depth === null ? "" : `, weight layer ${layer.depth}`}, ${layer.status}`),
-    ...(symptoms ? [h("p", { class: "begins" }, `${symptoms.join(", ")} begins here`)] : []),
+    ...(symptoms ? [h("p", { class: "begins" }, `${symptoms.map(symptomWords).join(", ")} from here on`)] : []),
     ...(layer.also.length ? [h("p", { class: "quiet" }, `passed on unchanged by ${layer.also.map((name) => printable(name) || "(model)").join(", ")}`)] : []),
     numbers(layer),
     ...pictures(layer),

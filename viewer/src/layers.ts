@@ -2,7 +2,7 @@
 import type { Diagnosis, Layer } from "./documents";
 import { h, section } from "./elements";
 import { term } from "./explain";
-import { layerName, marks, MAIN_METRICS, type Metric, printable, reads } from "./reading";
+import { layerName, marks, MAIN_METRICS, type Metric, printable, reads, symptomWords } from "./reading";
 import type { Selection } from "./selection";
 
 const MANY = 60; // rows, beyond which the table is opened on demand
@@ -115,8 +115,8 @@ function statusOf(doc: Diagnosis, members: number[]): HTMLElement | string {
   const begins = marks(doc);
   const found = members.filter((index) => begins.has(index));
   if (found.length) {
-    const where = (index: number) => (members.length > 1 ? ` at ${layerName(doc.layers[index])}` : "");
-    return h("strong", {}, found.map((index) => `◀ ${begins.get(index)!.join(", ")} begins${where(index)}`).join("; "));
+    const from = (index: number) => (members.length > 1 ? layerName(doc.layers[index]) : "here");
+    return h("strong", {}, found.map((index) => `◀ ${begins.get(index)!.map(symptomWords).join(", ")} from ${from(index)} on`).join("; "));
   }
   return [...new Set(members.map((index) => doc.layers[index].status))].join(", ");
 }

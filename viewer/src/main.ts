@@ -4,7 +4,7 @@ import { h, icon, table } from "./elements";
 import { term } from "./explain";
 import { live } from "./live";
 import { network } from "./network";
-import { factor, firstSick, fixed, growth, layerName, look, printable, shortened, UNDEFINED } from "./reading";
+import { factor, firstSick, fixed, growth, layerName, look, printable, shortened, symptomWords, UNDEFINED } from "./reading";
 import { themeButton } from "./theme";
 
 const VERDICTS = ["SICK", "AT RISK", "HEALTHY"];
@@ -49,7 +49,7 @@ function overview(docs: Diagnosis[], chosen: number, choose: (index: number) => 
       index + 1,
       button,
       h("span", { class: "verdict" }, icon(look(doc.verdict)), doc.verdict),
-      doc.symptoms.join(", ") || "none",
+      doc.symptoms.map(symptomWords).join(", ") || "none",
       first === null ? UNDEFINED : h("code", {}, layerName(doc.layers[first])),
       fixed(doc.gap),
       factor(growth(doc), 2),

@@ -8,7 +8,7 @@ import { nextSteps } from "./next";
 import { plane } from "./plane";
 import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
-import { count, factor, firstSick, findings, fixed, growth, growthSentence, quotedLayer, layerName, look, marks, number, possibleRank, printable, rank, significant, UNDEFINED, view } from "./reading";
+import { count, factor, firstSick, findings, fixed, growth, growthSentence, quotedLayer, layerName, look, marks, number, possibleRank, printable, rank, significant, symptomWords, UNDEFINED, view } from "./reading";
 import { Selection } from "./selection";
 import { strip } from "./strip";
 
@@ -40,9 +40,9 @@ function banner(doc: Diagnosis, selection: Selection): HTMLElement {
       : h(
           "p",
           { class: "where" },
-          `${marks(doc).get(first)!.join(", ")} begins at `,
+          `${marks(doc).get(first)!.map(symptomWords).join(", ")} from `,
           h("button", { type: "button", class: "link", onclick: () => selection.choose(first, true) }, h("code", {}, layerName(layer))),
-          `, module call ${first + 1} of ${doc.layers.length} (${printable(layer.kind)}, ${layer.shape.join("×")})`,
+          ` on, module call ${first + 1} of ${doc.layers.length} (${printable(layer.kind)}, ${layer.shape.join("×")})`,
         );
   return h(
     "div",

@@ -2,7 +2,7 @@
 import type { Diagnosis, LiveOptions } from "./documents";
 import { h, icon } from "./elements";
 import { type Curves, drawCurves, type Measured, measuredCurves, type Reach, swatch } from "./curves";
-import { look, printable } from "./reading";
+import { look, printable, symptomWords } from "./reading";
 
 const MOST_KEPT = 5; // settings beside the current one: more curves cannot be told apart
 
@@ -213,6 +213,6 @@ function tellReach(place: HTMLElement, found: Reach | null, use: (depth: number)
   const { deepest, symptoms } = found;
   place.dataset.deepest = String(deepest ?? 0);
   const button = deepest === null || deepest < SLIDERS[0].min ? null : h("button", { type: "button", id: "deepest", onclick: () => use(deepest) }, `Set depth to ${deepest}`);
-  const beyond = symptoms.length ? `; deeper: ${symptoms.map(printable).join(", ")}. ` : ", the most that is searched. ";
+  const beyond = symptoms.length ? `; deeper: ${symptoms.map(symptomWords).join(", ")}. ` : ", the most that is searched. ";
   place.replaceChildren("By theory, networks like this train ", h("b", {}, reachWords(found)), beyond, button ?? "");
 }

@@ -3,7 +3,7 @@ import { type Band, chart, decades, type Line, type Point, type Scales } from ".
 import type { Diagnosis } from "./documents";
 import { h, s, section } from "./elements";
 import { sentence, term } from "./explain";
-import { firstSick, growthSentence, MAIN_METRICS, marks, METRICS, type Metric, possibleRank, share } from "./reading";
+import { firstSick, growthSentence, MAIN_METRICS, marks, METRICS, type Metric, possibleRank, share, symptomWords } from "./reading";
 import type { Selection } from "./selection";
 
 const [WIDTH, HEIGHT] = [360, 190];
@@ -104,7 +104,7 @@ function mark(doc: Diagnosis, { svg, x, top, bottom }: Scales): void {
   const at = x(first + 1);
   svg.append(
     s("line", { x1: at, x2: at, y1: top, y2: bottom, class: "marker" }),
-    s("path", { d: `M${at - 4},${top - 6}h8l-4,6z`, class: "marker-head" }, s("title", {}, `${marks(doc).get(first)![0]} begins`)),
+    s("path", { d: `M${at - 4},${top - 6}h8l-4,6z`, class: "marker-head" }, s("title", {}, `${symptomWords(marks(doc).get(first)![0])} from here on`)),
   );
 }
 

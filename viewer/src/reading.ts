@@ -80,6 +80,13 @@ export function marks(document: Diagnosis): Map<number, string[]> {
   return begins;
 }
 
+const SYMPTOMS: Record<string, string> = { collapse: "rank collapse", vanish: "vanishing gradients", explode: "exploding gradients" };
+
+/** A symptom in the words of the field. */
+export function symptomWords(symptom: string): string {
+  return SYMPTOMS[symptom] ?? printable(symptom);
+}
+
 export function firstSick(document: Diagnosis): number | null {
   return marks(document).keys().next().value ?? null;
 }

@@ -4,7 +4,7 @@ import type { Diagnosis, Layer } from "./documents";
 import { h, s, section } from "./elements";
 import { term } from "./explain";
 import { blockLabels, type Column, columns, folds } from "./folding";
-import { firstSick, layerName, marks, MAIN_METRICS, type Metric, possibleRank, reads, stored } from "./reading";
+import { firstSick, layerName, marks, MAIN_METRICS, type Metric, possibleRank, reads, stored, symptomWords } from "./reading";
 import type { Selection } from "./selection";
 import { type Lanes, lanes, track } from "./track";
 
@@ -192,9 +192,9 @@ function begins(doc: Diagnosis, shown: Column[], step: number, total: number, he
   const place = shown.findIndex((column) => column.start <= first && first < column.stop);
   const x = (place + 0.5) * step;
   const end = place > shown.length / 2;
-  const symptom = marks(doc).get(first)![0];
-  const named = `${symptom} begins at ${layerName(doc.layers[first])}`;
-  const words = textWidth(named) < (end ? x : total - x) - 12 ? named : `${symptom} begins`; // the banner has the name
+  const symptom = symptomWords(marks(doc).get(first)![0]);
+  const named = `${symptom} from ${layerName(doc.layers[first])} on`;
+  const words = textWidth(named) < (end ? x : total - x) - 12 ? named : `${symptom} from here on`; // the banner has the name
   return [
     s("line", { x1: x, x2: x, y1: TOP - 8, y2: height - 18, class: "marker" }),
     s("path", { d: `M${x - 5},${TOP - 12}h10l-5,8z`, class: "marker-head" }),
