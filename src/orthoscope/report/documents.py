@@ -1,7 +1,4 @@
-"""One page for a report: no network, readable from a file, on paper, in the dark, and without its script.
-
-Documents in and out of files: strict JSON, its schema, and a write that happens whole or not at all.
-"""
+"""Documents in and out of files: pages, strict JSON, its schema, and a write that happens whole or not at all."""
 
 import json
 import os
@@ -14,37 +11,59 @@ from typing import Any
 
 from orthoscope.files import replace
 from orthoscope.findings import Verdict
-from orthoscope.report.comparison_page import comparison_page
-from orthoscope.report.fix_page import fix_page
-from orthoscope.report.html import overview, safe
-from orthoscope.report.network_page import network
-from orthoscope.report.prediction_page import prediction_page
-from orthoscope.report.reading import COMPARISON, FIX, PREDICTION, RESIDUAL, WATCH, Document, the_single
-from orthoscope.report.residual import residual_page
+from orthoscope.report.reading import (
+    COMPARISON,
+    CONFIRMATION,
+    FIX,
+    PREDICTION,
+    RESIDUAL,
+    WATCH,
+    Document,
+    the_single,
+)
+from orthoscope.report.terminal import gallery_text, text
 from orthoscope.report.viewer import viewer_page
-from orthoscope.report.watch import watch_page
-from orthoscope.report.wording import LONGEST_TITLE, shortened
+from orthoscope.report.watch import watch_table
+from orthoscope.report.wording import LONGEST_TITLE, printable, shortened
 
 _NOTEBOOK_HEIGHT = 700
-_PAGES = {
-    PREDICTION: prediction_page,
-    RESIDUAL: residual_page,
-    WATCH: watch_page,
-    COMPARISON: comparison_page,
-    FIX: fix_page,
+_STATIC_WIDTH = 110  # columns of the text that is read without scripts
+_EYEBROWS = {
+    PREDICTION: "Orthoscope prediction",
+    RESIDUAL: "Orthoscope residual alignment",
+    WATCH: "Orthoscope watch",
+    COMPARISON: "Orthoscope comparison",
+    FIX: "Orthoscope fix",
+    CONFIRMATION: "Orthoscope confirmation",
 }
 
 
 def html(documents: list[Document]) -> str:
-    """A report, or any single document that has a page, as one self-contained HTML page."""
+    """One document, or several diagnoses, as one self-contained page that the viewer draws.
+
+    Args:
+        documents: Diagnoses, or one document of another kind.
+
+    Returns:
+        The page. It needs no network; without scripts it shows what the terminal prints.
+
+    Raises:
+        ValueError: If a document of another kind is not alone, or none of a kind that this version draws.
+    """
     single = the_single(documents)
-    if single is not None:
-        if single["schema"] not in _PAGES:
-            raise ValueError(f"there is no page of a document of schema {single['schema']!r}: write .json instead")
-        return _PAGES[single["schema"]](single)
-    sections = "".join(network(documents, index) for index in range(len(documents)))
-    together = overview(documents) if len(documents) > 1 else ""
-    return viewer_page(documents, _title(documents), together + sections)
+    eyebrow = "Orthoscope report" if single is None else _EYEBROWS[single["schema"]]
+    together = [gallery_text(documents, _STATIC_WIDTH)] if len(documents) > 1 else []
+    static = "\n".join([*together, *map(_static, documents)])
+    return viewer_page(documents, _title(documents), static, eyebrow)
+
+
+def _static(document: Document) -> str:
+    """What is read without scripts: what a terminal shows; of a watch, the updates and the last snapshot too."""
+    parts = [text(document, _STATIC_WIDTH)]
+    if document["schema"] == WATCH:
+        parts += [watch_table(document, width=_STATIC_WIDTH)] if document["rows"] else []
+        parts += [text(document["latest"], _STATIC_WIDTH)] if document["latest"] else []
+    return "\n".join(parts)
 
 
 def notebook(document: Document) -> str:
@@ -60,7 +79,10 @@ def notebook(document: Document) -> str:
 
 def _title(documents: Sequence[Document]) -> str:
     if len(documents) == 1:
-        return safe(shortened(documents[0]["name"], LONGEST_TITLE)) or "a network without a name"
+        (document,) = documents
+        both = [document[when]["name"] for when in ("before", "after")] if document["schema"] == COMPARISON else []
+        names = dict.fromkeys(shortened(printable(name), LONGEST_TITLE) for name in both or [document["name"]])
+        return " → ".join(name or "a network without a name" for name in names)
     counts = Counter(document["verdict"] for document in documents)
     parts = [f"{counts[verdict]} {verdict.lower()}" for verdict in reversed(Verdict) if counts[verdict]]
     return f"{len(documents)} networks" + (f": {', '.join(parts)}" if parts else "")

@@ -9,9 +9,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orthoscope.report.comparison_page import spaced_weights
 from orthoscope.report.reading import Document
 from orthoscope.report.wording import UNDEFINED, fixed, labeled, number, printable, significant, verdict_text
+
+_LAYERS_SHOWN = 12
 
 
 def comparison_terminal(document: Document) -> RenderableType:
@@ -102,6 +103,13 @@ def _findings(title: str, rows: Sequence[Mapping[str, Any]]) -> list[RenderableT
     return [
         labeled(title, Text.assemble(verdict_text(row["severity"]), f"  {printable(row['reason'])}")) for row in rows
     ]
+
+
+def spaced_weights(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """About twelve weight layers evenly spaced along the depth, the first and the last among them."""
+    weights = [row for row in rows if row["depth"] is not None]
+    spaced = weights[:: max(1, -(-len(weights) // _LAYERS_SHOWN))]
+    return spaced if not weights or spaced[-1] is weights[-1] else [*spaced, weights[-1]]
 
 
 def _layers(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -15,29 +15,35 @@ from rich.text import Text
 from orthoscope.findings import State, Verdict
 from orthoscope.report.fix_terminal import code_to_paste, comparison_terminal, confirmation_terminal, fix_terminal
 from orthoscope.report.layer_table import LayerTable
-from orthoscope.report.network_page import theory_words
 from orthoscope.report.prediction_terminal import prediction_terminal
 from orthoscope.report.reading import (
     COMPARISON,
     CONFIRMATION,
     FIX,
     Document,
+    expected,
     findings,
     first_sick,
     is_prediction,
     is_residual,
     is_watch,
+    metric,
+    possible_rank,
+    quoted_layer,
 )
 from orthoscope.report.residual import residual_terminal
 from orthoscope.report.watch import history_text
 from orthoscope.report.wording import (
+    UNDEFINED,
     count,
     fixed,
     labeled,
     layer_name,
     printable,
+    rank,
     rank_at_end,
     shortened,
+    signed,
     significant,
     slope,
     verdict_text,
@@ -72,13 +78,27 @@ def terminal(document: Document) -> RenderableType:
     return Group(*parts)
 
 
-def text(document: Document) -> str:
-    """The terminal view as plain text, for logs and `print`."""
+def text(document: Document, width: int | None = None) -> str:
+    """The terminal view as plain text, for logs, `print` and pages without scripts.
+
+    Args:
+        document: Any document that a terminal shows.
+        width: Columns; those of the terminal if None.
+    """
+    return _plain(width, terminal(document), code_to_paste(document))
+
+
+def gallery_text(documents: list[Document], width: int | None = None) -> str:
+    """The table of several networks as plain text."""
+    return _plain(width, gallery_table(documents))
+
+
+def _plain(width: int | None, view: RenderableType, code: str = "") -> str:
     file = StringIO()
-    width = shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns
-    console = Console(file=file, width=width, color_system=None, force_terminal=False, highlight=False)
-    console.print(terminal(document))
-    console.print(code_to_paste(document), markup=False, soft_wrap=True)
+    columns = width or shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns
+    console = Console(file=file, width=columns, color_system=None, force_terminal=False, highlight=False)
+    console.print(view)
+    console.print(code, markup=False, soft_wrap=True)
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().splitlines()) + "\n"
 
 
@@ -143,6 +163,29 @@ def _facts(document: Document) -> RenderableType:
         f"{document['seconds']:.1f} s",
     ]
     return labeled("network", Text(" · ".join([printable(document["name"]), *facts])))
+
+
+def theory_words(document: Document) -> str:
+    """One sentence: what theory predicts for the end of the network, measured values in brackets, and its sources."""
+    prediction, layer = document["prediction"], quoted_layer(document)
+    if prediction["reason"] is not None:
+        return f"no prediction: {printable(prediction['reason'])}"
+    rows: list[tuple[str, str, str, str]] = []
+    if layer is not None:
+        kinds = (("overlap", "overlap", fixed), ("gap", "gap", fixed), ("rank", "effective_rank", rank))
+        for name, key, write in kinds:
+            possible = f"of {possible_rank(layer)}" if name == "rank" else ""
+            rows.append((name, write(expected(layer, key)), write(metric(layer, key)), possible))
+    rows.append(("slope", signed(prediction["slope"]), signed(document["slope"]["value"]), ""))
+    parts: list[str] = []
+    for name, predicted, measured, possible in rows:
+        if predicted != UNDEFINED:
+            beside = f"({measured})" if parts else f"(measured {measured})"
+            parts.append(" ".join(filter(None, (name, predicted, beside, possible))))
+    if not parts:
+        return "no prediction: theory has no number for where the network ends"
+    keys = dict.fromkeys(source["source"].split(",")[0] for source in prediction["sources"])
+    return "  ".join(filter(None, (" · ".join(parts), printable("; ".join(keys)))))
 
 
 def _checks(document: Document) -> RenderableType:
