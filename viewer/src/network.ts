@@ -133,7 +133,7 @@ function checksTable(shown: Finding[]): HTMLElement | null {
     const kind = one.state === "found" ? (risk ? "state-risk" : "state-found") : one.state === "clean" ? "state-clean" : "quiet";
     return [
       h("span", { class: kind }, `${sign} ${one.state}${one.state === "found" ? `, ${one.severity.toLowerCase()}` : ""}`),
-      h("span", {}, printable(one.check), h("small", {}, one.symptom)),
+      h("span", {}, printable(one.check), h("small", {}, symptomWords(one.symptom))),
       printable(one.reason),
       one.layer === null ? "" : h("code", {}, printable(one.layer)),
       measuredCell(one),

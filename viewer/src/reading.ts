@@ -159,7 +159,7 @@ function factorDigits(log: number, digits = 3): string {
   const value = Math.exp(log);
   if (!(value >= 1e-3 && value < 1e6)) return tenToThe(Math.round(log / Math.LN10));
   if (Math.abs(value - 1) < 0.1) return value.toFixed(digits);
-  return Number(value.toPrecision(value < 10 ? digits : 2)).toLocaleString("en-US", { maximumSignificantDigits: 3 });
+  return value < 10 ? value.toPrecision(digits) : Number(value.toPrecision(2)).toLocaleString("en-US");
 }
 
 /** ×1.22 (1.20 to 1.24): growth of the gradient per weight layer, with one standard error on both sides. */
