@@ -26,7 +26,8 @@ from itertools import pairwise, product
 from typing import TypeVar
 
 from orthoscope.report.charts import Scale, clipped, rule, segments, tick_label, words
-from orthoscope.report.reading import Number
+
+from orthoscope.report.document import Number
 from orthoscope_papers.evidence import interval
 
 WIDTH, HEIGHT = 460, 278

@@ -16,9 +16,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orthoscope.report.reading import Document, Number
 from orthoscope.report.wording import UNDEFINED, printable
 
+Document = Mapping[str, Any]
 Row = Mapping[str, Any]
 STATES = ("error", "fails", "holds")  # the order in which experiments are shown: failures first
 _COLORS = {
@@ -136,7 +136,7 @@ def ours(row: Row) -> str:
     return written[0] if reach == 0 else f"{written[0]} [{written[1]}, {written[2]}]"
 
 
-def _written(number: Number | None, reach: Number | None) -> str:
+def _written(number: int | float | None, reach: int | float | None) -> str:
     if number is None:
         return UNDEFINED
     decimals = _MAX_DECIMALS + 1 if not reach else max(0, 1 - math.floor(math.log10(reach)))
@@ -144,7 +144,7 @@ def _written(number: Number | None, reach: Number | None) -> str:
     return (f"{round(number, decimals) + 0.0:.{decimals}f}" if plain else f"{number:.4g}").replace("-", "−")
 
 
-def duration(seconds: Number, measured: bool) -> str:
+def duration(seconds: int | float, measured: bool) -> str:
     """Format `0.8 s`, `12 s`, `4 min`, `2.5 h`; `≤` before a limit that is not a measurement."""
     if seconds < 90:
         text = f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"

@@ -323,11 +323,12 @@ def test_what_the_gradient_does_reads_as_a_factor(browser: Browser, tmp_path: Pa
 
 
 def test_what_to_do_next_comes_right_after_the_verdict(browser: Browser, tmp_path: Path) -> None:
-    steps = ["Reduce the gain of the weights.", HOSTILE]
+    steps = ["Reduce the gain of the weights.", HOSTILE, f"Apply it: `orthoscope fix {HOSTILE}`"]
     shown(browser, tmp_path, document(next_steps=steps))
     assert browser.run("return document.querySelector('.banner').nextElementSibling.id") == "next"
     items = "return [...document.querySelectorAll('#next li')].map(item => item.textContent)"
-    assert browser.run(items) == steps
+    assert browser.run(items) == [step.replace("`", "") for step in steps]
+    assert browser.text("#next code") == f"orthoscope fix {HOSTILE}"
     shown(browser, tmp_path, document())
     assert browser.run(items) == []
 

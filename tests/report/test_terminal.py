@@ -32,9 +32,9 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width, layers):
     lines = rendered(report.terminal(document(layers)), width).splitlines()
     assert max(cell_len(line) for line in lines) <= width
     for line in lines:
-        if "measured" in line.split():
-            assert "12/16" in line
-            assert "1.20" in line
+        if "12/16" in line:
+            assert {"0.30", "0.25", "1.00", "0.50"} <= set(line.split())
+    assert sum("12/16" in line for line in lines) >= min(len(layers), 2)
 
 
 def test_at_80_columns_a_rank_deficient_layer_is_named_whole():
@@ -67,7 +67,7 @@ def test_the_three_states_are_told_apart():
 def test_unobserved_modules_and_notes_are_told():
     unobserved = [{"name": f"module{index}", "reason": "never called"} for index in range(9)]
     text = report.text(document(unobserved=unobserved, notes=["dropout was on"]))
-    assert "9 modules: module0, module1, module2, module3, …" in text
+    assert "9 modules: module[0–8]" in text
     assert "dropout was on" in text
 
 
@@ -76,7 +76,7 @@ def test_undefined_numbers_read_as_dashes():
     text = report.text(document([undefined_layer("a"), undefined_layer("b", "not finite")], gap=None, slope=slope))
     assert "None" not in text
     assert "nan" not in text
-    assert "slope not measured" in " ".join(text.split())
+    assert "gradient growth not measured" in " ".join(text.split())
     assert "dead" in text
     assert "not finite" in text
 

@@ -4,9 +4,16 @@ from typing import Any
 import pytest
 
 from orthoscope import report
-from orthoscope.report.terminal import theory_words
+from orthoscope.report.document import DiagnosisDocument, as_document
+from orthoscope.report.terminal import theory_words as sentence
 from report.handmade import EXPECTED, document, explained, layer, sequential
 from report.markup import HOSTILE, Page
+
+
+def theory_words(made: dict[str, Any]) -> str:
+    read = as_document(made)
+    assert isinstance(read, DiagnosisDocument)
+    return sentence(read)
 
 
 def in_one_line(made: dict[str, Any]) -> str:
@@ -19,7 +26,10 @@ def expecting(**changes: Any) -> dict[str, Any]:
 
 def test_the_terminal_puts_predicted_beside_measured() -> None:
     words = in_one_line(explained())
-    assert "theory overlap 0.26 (measured 0.25) · gap 0.31 (0.30) · rank 9.5 (12) of 16" in words
+    assert (
+        "theory orthogonality gap 0.31 (measured 0.30) · effective rank 9.5 (12) of 16 · mean overlap 0.26 (0.25)"
+        in words
+    )
     assert "slope +0.020 (+0.010) poole2016" in words
 
 
@@ -61,7 +71,7 @@ def test_what_is_compared_is_the_quoted_layer() -> None:
         layer("narrow", 2, units=4, predicted=EXPECTED | {"overlap": 0.66}),
     ]
     words = theory_words(explained(layers))
-    assert "overlap 0.77 (measured 0.25)" in words
+    assert "overlap 0.77 (0.25)" in words
     assert "0.66" not in words
 
 

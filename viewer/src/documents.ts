@@ -1,7 +1,7 @@
 // How a page holds its documents; their types are generated (types.ts).
 import type { DiagnosisDocument } from "./types";
 
-export type { DiagnosisDocument as Diagnosis, Expected, Finding, Layer, Picture, Prescription, Seeds, View } from "./types";
+export type { DiagnosisDocument as Diagnosis, Expected, Finding, Layer, Picture, Prescription, Seeds, Source as Statement, View } from "./types";
 
 export interface Known {
   gap: number;
@@ -11,7 +11,7 @@ export interface Known {
 }
 
 export interface PageData {
-  documents: DiagnosisDocument[];
+  documents: DiagnosisDocument[]; // or one of another kind, which is told by its `schema`
   reference_cloud: Known[];
   live: LiveOptions | null;
 }

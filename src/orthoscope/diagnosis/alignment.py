@@ -16,6 +16,7 @@ from orthoscope.metrics.jacobians import DepthLaw, defined_median, depth_law
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
 from orthoscope.probe.batches import Call, as_call, first_samples
 from orthoscope.probe.modules import class_name, unwrapped
+from orthoscope.report.document import ResidualDocument
 
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
 # What a verdict means for training. Alignment describes how trained networks compute; its absence before training is
@@ -113,8 +114,8 @@ class Alignment(Viewed):
             parts.append("branches may begin at zero by design: measure after some training")
         return f"{'; '.join(parts)}. {MEANINGS[self.verdict]}"
 
-    def document(self) -> dict[str, Any]:
-        """Everything as plain data, in the versioned schema."""
+    def as_document(self, details: bool = True) -> ResidualDocument:
+        """Return the document."""
         return alignment_document(self)
 
 

@@ -1,8 +1,7 @@
 """Residual alignment in a terminal: the answer first, then the four statements, then every block."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -10,65 +9,66 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orthoscope.report.reading import Document
-from orthoscope.report.wording import UNDEFINED, fixed, labeled, number, printable, shortened, significant
+from orthoscope.report.document import AlignmentStatement, Block, ResidualDocument
+from orthoscope.report.names import folded_names, wrapped
+from orthoscope.report.wording import UNDEFINED, fixed, labeled, number, printable, significant
 
 STATE_WORDS = {True: "holds", False: "fails", None: "not known"}
 _COLORS = {"ALIGNED": "bold green", "PARTLY ALIGNED": "bold yellow", "NOT ALIGNED": "bold red", "UNKNOWN": "bold"}
-_LONGEST_NAME = 40
+_NAME_WIDTH = 32
 _NAMES_SHOWN = 4
 _WIDE = 100  # columns from which a table has room for shapes and energies
 _MOST_BLOCKS = 40
 
 
-def residual_terminal(document: Document) -> RenderableType:
+def residual_terminal(document: ResidualDocument) -> RenderableType:
     """Readable without color and at 80 columns."""
-    verdict = Text(document["verdict"], _COLORS[document["verdict"]])
+    verdict = Text(document.verdict, _COLORS[document.verdict])
     return Group(
-        labeled("VERDICT", Text.assemble(verdict, "  ", printable(document["summary"]))),
+        labeled("VERDICT", Text.assemble(verdict, "  ", printable(document.summary))),
         _facts(document),
-        *(labeled(row["key"], Text(statement_words(row))) for row in document["statements"]),
+        *(labeled(row.key, Text(statement_words(row))) for row in document.statements),
         Padding(_Blocks(document), (1, 0)),
         *_rest(document),
     )
 
 
-def statement_words(row: Mapping[str, Any]) -> str:
+def statement_words(row: AlignmentStatement) -> str:
     """`holds  one direction: cosine of adjacent steps 0.61 (at least 0.3)`."""
-    bound = "at least" if row["above"] else "at most"
-    value = fixed(row["value"], 3)
-    return f"{STATE_WORDS[row['holds']]:9}  {row['statement']}: {row['quantity']} {value} ({bound} {row['limit']:g})"
+    bound = "at least" if row.above else "at most"
+    value = fixed(row.value, 3)
+    return f"{STATE_WORDS[row.holds]:9}  {row.statement}: {row.quantity} {value} ({bound} {row.limit:g})"
 
 
-def _facts(document: Document) -> RenderableType:
-    whole = document["whole"]
+def _facts(document: ResidualDocument) -> RenderableType:
+    whole = document.whole
     facts = [
-        printable(document["name"]),
-        f"{len(document['blocks'])} residual branches",
-        f"{document['samples']} sample{'s' if document['samples'] > 1 else ''}",
-        f"1/σ₁ = {significant(document['law']['intercept'])} + {significant(document['law']['slope'])} · depth"
-        f" (R² {fixed(document['law']['r_squared'])})",
-        f"line shape {fixed(document['line_shape'])}",
+        printable(document.name),
+        f"{len(document.blocks)} residual branches",
+        f"{document.samples} sample{'s' if document.samples > 1 else ''}",
+        f"1/σ₁ = {significant(document.law.intercept)} + {significant(document.law.slope)} · depth"
+        f" (R² {fixed(document.law.r_squared)})",
+        f"line shape {fixed(document.line_shape)}",
     ]
     if whole is not None:
-        facts.append(f"whole network log σ {significant(whole['mean_log'])} ± {significant(whole['spread_log'])}")
-    return labeled("network", Text(" · ".join([*facts, f"{document['seconds']:.1f} s"])))
+        facts.append(f"whole network log σ {significant(whole.mean_log)} ± {significant(whole.spread_log)}")
+    return labeled("network", Text(" · ".join([*facts, f"{document.seconds:.1f} s"])))
 
 
 @dataclass(frozen=True)
 class _Blocks:
-    document: Document
+    document: ResidualDocument
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         wide = options.max_width >= _WIDE
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("block", overflow="fold", min_width=12)
-        classes = self.document["classes"]
+        classes = self.document.classes
         headings = ["σ₁", "1/σ₁", f"σ{classes + 1}/σ₁", "misaligned", "step"]
         for heading in headings + (["energy", "size"] if wide else []):
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("skip", no_wrap=True)
-        blocks = self.document["blocks"]
+        blocks = self.document.blocks
         for block in blocks[:_MOST_BLOCKS]:
             table.add_row(*block_cells(block, wide))
         yield table
@@ -76,29 +76,29 @@ class _Blocks:
             yield Text(f"… and {len(blocks) - _MOST_BLOCKS} more; --json has them all", "dim")
 
 
-def block_cells(block: Mapping[str, Any], wide: bool) -> list[str]:
+def block_cells(block: Block, wide: bool) -> list[str]:
     """The row of a block, as text."""
-    leading = block["singular_values"][0]
-    size = str(block["inputs"]) if block["inputs"] == block["outputs"] else f"{block['inputs']}→{block['outputs']}"
-    skip = block["skip"] + (f", then {block['activation']}" if block["activation"] else "")
+    leading = block.singular_values[0]
+    size = str(block.inputs) if block.inputs == block.outputs else f"{block.inputs}→{block.outputs}"
+    skip = block.skip + (f", then {block.activation}" if block.activation else "")
     return [
-        shortened(printable(block["name"]), _LONGEST_NAME),
+        wrapped(printable(block.name), _NAME_WIDTH),
         number(leading, 3),
         UNDEFINED if not leading else number(1 / leading, 2),
-        fixed(block["rank_ratio"], 3),
-        fixed(block["misalignment"], 2),
-        number(block["step"]),
-        *([fixed(block["top_energy"]), size] if wide else []),
-        "dead" if block["dead"] else skip,
+        fixed(block.rank_ratio, 3),
+        fixed(block.misalignment, 2),
+        number(block.step),
+        *([fixed(block.top_energy), size] if wide else []),
+        "dead" if block.dead else skip,
     ]
 
 
-def _rest(document: Document) -> list[RenderableType]:
+def _rest(document: ResidualDocument) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    left_out = document["left_out"]
+    left_out = document.left_out
     if left_out:
-        names = ", ".join(printable(row["name"]) or "(model)" for row in left_out[:_NAMES_SHOWN])
-        more = ", …" if len(left_out) > _NAMES_SHOWN else ""
-        parts.append(labeled("left out", Text(f"additions that are no residual branch, in {names}{more}")))
-        parts.append(labeled("", Text(printable(f"the first: {left_out[0]['reason']}"), "dim")))
-    return parts + [labeled("note", Text(printable(note))) for note in document["notes"]]
+        names = folded_names(printable(row.name) or "(model)" for row in left_out)
+        shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+        parts.append(labeled("left out", Text(f"additions that are no residual branch, in {shown}")))
+        parts.append(labeled("", Text(printable(f"the first: {left_out[0].reason}"), "dim")))
+    return parts + [labeled("note", Text(printable(note))) for note in document.notes]

@@ -14,7 +14,6 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from orthoscope.report.reading import Document
 from orthoscope.report.wording import printable
 
 
@@ -25,7 +24,7 @@ def deflated(value: Any) -> str:
 
 
 def viewer_page(
-    documents: Sequence[Document],
+    documents: Sequence[Mapping[str, Any]],
     title: str,
     text: str,
     eyebrow: str = "Orthoscope report",
@@ -36,7 +35,7 @@ def viewer_page(
     Nothing may be loaded, and no script runs but the viewer's: escaping is the first lock, the policy the second.
 
     Args:
-        documents: Documents that the viewer draws.
+        documents: JSON data of the documents that the viewer draws.
         title: Heading, escaped here.
         text: What is read without a script, line by line as it is; escaped here.
         eyebrow: Kind of the page, above its title.

@@ -35,15 +35,6 @@ class WatchRecord:
     scalars: dict[str, float]
     seconds: float
 
-    def document(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "verdict": str(self.verdict),
-            "summary": self.summary,
-            "scalars": self.scalars,
-            "seconds": self.seconds,
-        }
-
 
 def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: bool) -> Diagnosis:
     """A diagnosis of a network in training: measured and judged as at its start, but theory has nothing to say."""

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.chains import Chain, simulate
-from orthoscope.report.reading import Number
+from orthoscope.report.document import Number
 from orthoscope.theory.chain.batch_norm import stationary_gap_squared
 from orthoscope_papers.drawing import Heat, Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, Verdict
