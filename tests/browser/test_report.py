@@ -13,7 +13,7 @@ from browser.reports import Document, fifty_layers, thousand_layers
 from orthoscope import report
 from orthoscope.cli._diagnose_targets import with_seeds
 from orthoscope.report.wording import number
-from report.handmade import document, explained, finding, layer
+from report.handmade import ENVIRONMENT, document, explained, finding, layer
 
 HOSTILE = "<script>alert(1)</script>"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -259,7 +259,7 @@ def test_a_hostile_name_stays_text_everywhere(browser: Browser, tmp_path: Path) 
         notes=[HOSTILE],
         gradient_of=HOSTILE,
         unobserved=[{"name": HOSTILE, "reason": HOSTILE}],
-        environment={HOSTILE: HOSTILE},
+        environment=ENVIRONMENT | {"platform": HOSTILE},
         prediction={"reason": None, "slope": 0.1, "sources": [{"source": HOSTILE, "assumes": HOSTILE}]},
     )
     shown(
@@ -429,7 +429,8 @@ def test_seeds_are_bands_and_marks(browser: Browser, tmp_path: Path) -> None:
     drawn = [
         document([layer("a", 1, rms=size), layer("b", 2, rms=2 * size)], gap=0.1 * size) for size in (1.0, 2.0, 4.0)
     ]
-    shown(browser, tmp_path, with_seeds(drawn, (0, 1, 2)))
+    made = [from_data(DiagnosisDocument, one) for one in drawn]
+    shown(browser, tmp_path, to_data(with_seeds(made, (0, 1, 2))))
     assert [mark["data-seed"] for mark in browser.marks("[data-seed]", "data-seed")] == ["0", "1", "2"]
     assert browser.marks('[data-profile="rms"] path.band', "d")[0]["d"].count("L") == 3  # two layers there and back
 

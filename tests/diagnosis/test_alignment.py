@@ -119,7 +119,7 @@ def test_the_page_stands_alone_and_says_what_the_terminal_says(aligned: nn.Modul
     page = report.html([document])
     assert html.escape(report.text(document, 110).rstrip("\n")) in page
     assert "<b>net" not in page
-    with pytest.raises(ValueError, match="one alignment or several diagnoses, not 2 of 2 documents alignments"):
+    with pytest.raises(ValueError, match="one residual alignment or several diagnoses, not 2 of 2"):
         report.html([document, document])
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _FIX = "Apply the best change to a copy of the network, and confirm it by a short training"
 _LIST = "List every change that may help, with what theory predicts of each"
-_WATCH = "Learning rate, data and what happens later are not checked; follow the training with"
+_WATCH = "Learning rate, data and what happens later are not checked; follow the training with:"
 _BATCH = "Give a batch whose samples differ: no change to the network helps against a degenerate input."
 _TOO_LITTLE = "Too little could be checked: diagnose again with at least 8 samples that the network tells apart."
 

@@ -73,7 +73,7 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
 def _plain(part: Part) -> Row:
     """Return the fields of a part that are one number or word; null is nan."""
     values = {field.name: (field.hint, getattr(part, field.attribute)) for field in declared_fields(type(part))}
-    return {name: _number(value) for name, (hint, value) in values.items() if _is_column(hint)}
+    return {name: _number(value, hint) for name, (hint, value) in values.items() if _is_column(hint)}
 
 
 def _is_column(hint: Any) -> bool:
@@ -81,8 +81,11 @@ def _is_column(hint: Any) -> bool:
     return all(isinstance(kind, type) and issubclass(kind, int | float | str) for kind in kinds)
 
 
-def _number(value: Any) -> Any:
-    return math.nan if value is None else str(value) if isinstance(value, str) else value
+def _number(value: Any, hint: Any = int | None) -> Any:
+    """Return what a column holds: where some rows may be null, all are of type float."""
+    if isinstance(value, str):
+        return str(value)
+    return float(math.nan if value is None else value) if NoneType in get_args(hint) else value
 
 
 def _optional(kind: type[Part], part: Part | None, prefix: str) -> Row:

@@ -114,9 +114,10 @@ class LayerTable:
         shown = [row for row in rows if isinstance(row, int)]
         names = {row: layer_name(layers[row]) for row in shown}
         statuses = {row: _status(layers[row], begin.get(row, [])) for row in shown}
-        wanted = max((len(name) for name in names.values()), default=0) + 2
+        folds = [_fold_words(layers, row) for row in rows if isinstance(row, Fold)]
+        wanted = max(*(len(name) + 2 for name in names.values()), *map(len, folds), 0, 0)
         columns, width = _fitting(layers, shown, options.max_width, wanted, [*statuses.values()])
-        table = _empty_table(columns, width)
+        table = _empty_table(columns, width, options.max_width >= _WIDE)
         for row in rows:
             if isinstance(row, Fold):
                 table.add_row(Text(wrapped(_fold_words(layers, row), width), "dim"))
@@ -158,27 +159,28 @@ def _fitting(
     known = [_Column(quantity) for quantity in quantities("layer") if quantity.short]
     columns = [_Column(None), *known] if room >= _WIDE else known
     status = max(len("status"), *(min(len(text), _LONGEST_STATUS) for text in statuses), 0)
+    gap = 2 if room >= _WIDE else 1  # between two columns
     widths = {column: max(len(column.heading), *(len(column.cell(layers[row])) for row in shown)) for column in columns}
     while True:
-        left = room - status - 2 - sum(widths[column] + 1 for column in columns)
+        left = room - status - sum(widths[column] for column in columns) - gap * (len(columns) + 1)
         spare = [column for column in columns if column.quantity is not None and not column.quantity.is_main]
         if left >= min(wanted, _NAME) or not spare:
             return columns, min(max(left, 1), max(wanted, len("  layer")), _LONGEST_NAME if room < _WIDE else room)
         columns.remove(spare[-1])
 
 
-def _empty_table(columns: Sequence[_Column], name_width: int) -> Table:
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+def _empty_table(columns: Sequence[_Column], name_width: int, wide: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1 if wide else 0, 0, 0))
     table.add_column("  layer", width=name_width, overflow="fold")
     for column in columns:
         table.add_column(column.heading, justify="left" if column.quantity is None else "right", no_wrap=True)
-    table.add_column("status")
+    table.add_column("status", min_width=len("status"))
     return table
 
 
 def _fold_words(layers: Sequence[Layer], fold: Fold) -> str:
     span = span_of([printable(layers[index].name) for index in range(fold.start, fold.stop)])
-    return f"… {span}: {len(fold)} folded" if span else f"… ({len(fold)} folded)"
+    return f"… {span}: {len(fold)} layers folded" if span else f"… {len(fold)} layers folded"
 
 
 def _status(layer: Layer, symptoms: Sequence[str]) -> str:

@@ -168,10 +168,11 @@ def _risk(document: DiagnosisDocument) -> list[RenderableType]:
 
 
 def _facts(document: DiagnosisDocument) -> RenderableType:
+    at = "" if document.quoted is None else f" at {layer_name(document.quoted)}"
     facts = [
         f"{count(document.parameters)} parameters",
         f"{document.samples} samples",
-        f"gap {fixed(document.gap)}",
+        f"gap {fixed(document.gap)}{at}",
         gradient_growth(document),
         f"{document.seconds:.1f} s",
     ]
