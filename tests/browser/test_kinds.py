@@ -218,7 +218,7 @@ def test_a_fix_is_the_network_what_to_change_and_what_it_did(browser: Browser, t
     assert len(browser.marks("#change [data-when]", "data-when")) == 2 * steps
     if steps:
         kept = browser.text("#prescriptions li[data-outcome=kept]")
-        for words in ("mend layer", "gap 0.31, slope +0.012", "gap 0.30, slope +0.010", "mend(model"):
+        for words in ("mend layer", "gap 0.31, gradient ×1.012", "gap 0.30, gradient ×1.010", "mend(model"):
             assert words in kept
         assert "mended by mend layer → HEALTHY" in browser.text(".banner")
         assert browser.text("#change pre") == "import orthoscope\nmend(model, 'layer')"

@@ -1,7 +1,7 @@
 // Charts over one axis. A cursor, moved by the mouse or by arrow keys, reads all of them at the same place.
-import { type Band, chart, decades, factor, type Line, type Marker, type Point, type Scales, stroke } from "./chart";
+import { type Band, chart, decades, type Line, type Marker, type Point, type Scales, stroke } from "./chart";
 import { h, s } from "./elements";
-import { fixed, number, rank, UNDEFINED } from "./reading";
+import { factor, fixed, number, rank, UNDEFINED } from "./reading";
 import { Selection } from "./selection";
 import { QUANTITIES, type Quantity } from "./types";
 
@@ -101,7 +101,7 @@ export function quantity(group: Quantity["group"], key: string): Quantity {
 
 /** How a number of a quantity is written. */
 export function write(one: Quantity, value: number | null): string {
-  if (one.written === "factor") return factor(value === null ? null : value / Math.LN10);
+  if (one.written === "factor") return factor(value);
   return one.written === "fixed" ? fixed(value, 3) : one.written === "rank" ? rank(value) : number(value);
 }
 
