@@ -27,7 +27,7 @@ export function changed(doc: ComparisonDocument): HTMLElement {
 
 /** All below the banner. */
 export function comparisonParts(doc: ComparisonDocument, cloud: Known[]): HTMLElement[] {
-  const rows = doc.numbers.map((one) => [explained(one.name, one.unit.replace(/^e-folds/, "factor")), ...WHEN.map((when) => written(one, when))]);
+  const rows = doc.numbers.map((one) => [explained(one.name, one.unit.replace(LOGARITHM, "factor")), ...WHEN.map((when) => written(one, when))]);
   const all = [
     section("Numbers", "numbers", table(["quantity", ...WHEN], rows, new Set([1, 2]), "compared")),
     findings("No longer found", "vanished", doc.vanished),
@@ -39,10 +39,12 @@ export function comparisonParts(doc: ComparisonDocument, cloud: Known[]): HTMLEl
   return all.filter((one) => one !== null);
 }
 
-/** E-folds as a factor, counts as counts. */
+const LOGARITHM = /^(e-folds|log-gradient)/; // units of what is read as a factor
+
+/** Logarithms as factors, counts as counts. */
 function written(row: ComparisonDocument["numbers"][number], when: (typeof WHEN)[number]): string {
   const value = row[when];
-  if (row.unit.startsWith("e-folds")) return factor(value);
+  if (LOGARITHM.test(row.unit)) return factor(value);
   return row.name === "parameters" && value !== null ? count(value) : number(value, 3);
 }
 

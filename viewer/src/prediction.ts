@@ -154,7 +154,7 @@ function depthsTable(doc: PredictionDocument, rows: Depth[]): HTMLElement {
     [...new Set(row.findings.map((one) => printable(one.check)))].join(", "),
   ]);
   const heads = ["depth", "rms", "overlap ± s.d.", "gap", "effective rank", "isometry gap", "gradient growth", "verdict", "found by"];
-  return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "all-layers");
+  return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "compact");
 }
 
 function limits(doc: PredictionDocument): HTMLElement[] {
