@@ -113,14 +113,16 @@ export function panel(one: Quantity, lines: Line[], changes: Partial<Panel> = {}
   const values = lines.flatMap((line) => line.points.map((p) => p[1]));
   const name = one.label[0].toUpperCase() + one.label.slice(1);
   const logarithmic = one.axis === "log";
+  const isGrowth = one.unit.startsWith("e-folds"); // a natural logarithm, read as a factor
   return {
-    title: `${name}${one.axis === "share" ? ", share of the possible" : ""}${one.unit ? `, ${one.unit}` : ""}${logarithmic ? " (log scale)" : ""}`,
+    title: `${name}${one.axis === "share" ? ", share of the possible" : ""}${one.unit ? `, ${one.unit.replace("e-folds", "factor")}` : ""}${logarithmic ? " (log scale)" : ""}`,
     explanation: one.explanation,
     name: one.key,
     lines,
     y: logarithmic ? decades(values) : one.axis === "linear" ? around(values, 1e-3) : unit(values),
     logarithmic,
-    write: (value) => (one.axis === "share" ? fixed(value) : write(one, value)),
+    tick: isGrowth ? (value) => factor(value) : undefined,
+    write: (value) => (isGrowth ? factor(value) : one.axis === "share" ? fixed(value) : write(one, value)),
     ...changes,
   };
 }
