@@ -1,6 +1,6 @@
 // Two diagnoses of a network: both verdicts, numbers, what went and came, profiles overlaid, the way in the plane.
 import { scaleLinear } from "d3-scale";
-import { type Line } from "./chart";
+import type { Line } from "./chart";
 import type { Diagnosis, Known, Layer } from "./documents";
 import { h, icon, s, section, symbol, table } from "./elements";
 import { answer, ending, explained, verdict } from "./page";

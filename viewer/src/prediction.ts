@@ -1,5 +1,5 @@
 // A prediction: how deep a network trains, curves over depth, what ends it, the numbers, and who says so.
-import { type Marker } from "./chart";
+import type { Marker } from "./chart";
 import { h, section, table } from "./elements";
 import { answer, ending, explained, facts, sources, verdict } from "./page";
 import { around, type Panel, panel, panels, points, quantity, unit } from "./panels";
@@ -60,7 +60,7 @@ function figures(doc: PredictionDocument): Panel[] {
       title: "Gradient growth, from output to input (log scale)",
       y: level(growth),
       tick: power,
-      write: (decade) => factor(decade === null ? null : decade * Math.LN10),
+      write: (decade) => factor(decade === null ? null : decade * Math.LN10, 2),
     }),
   ];
 }
@@ -149,7 +149,7 @@ function depthsTable(doc: PredictionDocument, rows: Depth[]): HTMLElement {
     fixed(row.gap),
     row.effective_rank === null ? UNDEFINED : `${rank(row.effective_rank)} of ${possible}`,
     number(row.isometry_gap),
-    factor(row.gradient_growth),
+    factor(row.gradient_growth, 2),
     verdict(row.verdict),
     [...new Set(row.findings.map((one) => printable(one.check)))].join(", "),
   ]);

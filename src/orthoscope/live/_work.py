@@ -220,7 +220,7 @@ class Curves:
         self._newest = 0
 
     async def parts(self, target: str, samples: int, overlap: float) -> AsyncIterator[dict[str, Any]]:
-        """Yield parts: `{"rows": [...]}` as they come, then `{"end": ...}` and `{"reach": ...}`; or `{"error": sentence}`."""
+        """Yield `{"rows": [...]}` as they come, then `{"end": ...}` and `{"reach": ...}`; or `{"error": sentence}`."""
         self._newest += 1
         mine, deadline = self._newest, time.monotonic() + _PATIENCE
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None]()
