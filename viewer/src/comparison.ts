@@ -27,7 +27,7 @@ export function changed(doc: ComparisonDocument): HTMLElement {
 
 /** All below the banner. */
 export function comparisonParts(doc: ComparisonDocument, cloud: Known[]): HTMLElement[] {
-  const rows = doc.numbers.map((one) => [explained(one.name, one.unit.replace(/^e-folds/, "factor")), ...WHEN.map((when) => written(one, when))]);
+  const rows = doc.numbers.map((one) => [explained(one.name, one.unit.replace(LOGARITHM, "factor")), ...WHEN.map((when) => written(one, when))]);
   const all = [
     section("Numbers", "numbers", table(["quantity", ...WHEN], rows, new Set([1, 2]), "compared")),
     findings("No longer found", "vanished", doc.vanished),
@@ -39,10 +39,12 @@ export function comparisonParts(doc: ComparisonDocument, cloud: Known[]): HTMLEl
   return all.filter((one) => one !== null);
 }
 
-/** E-folds as a factor, counts as counts. */
+const LOGARITHM = /^(e-folds|log-gradient)/; // units of what is read as a factor
+
+/** Logarithms as factors, counts as counts. */
 function written(row: ComparisonDocument["numbers"][number], when: (typeof WHEN)[number]): string {
   const value = row[when];
-  if (row.unit.startsWith("e-folds")) return factor(value, 2);
+  if (LOGARITHM.test(row.unit)) return factor(value);
   return row.name === "parameters" && value !== null ? count(value) : number(value, 3);
 }
 
@@ -128,7 +130,7 @@ function reading(doc: ComparisonDocument, known: number): HTMLElement {
     { class: "reading" },
     place("before", "Before"),
     place("after", "After"),
-    h("p", {}, "Across: how far the samples are from orthogonal where the network ends. Up: by how much the log of the gradient grows at every weight layer on the way back to the input. Both near zero is best."),
+    h("p", {}, "Across: how far the samples are from orthogonal where the network ends. Up: by what factor the gradient grows at every weight layer on the way back to the input. Gap 0 and ×1 are best."),
     known ? h("p", {}, `Around them: ${known} networks that were trained. Marks on the border lie beyond it.`) : null,
   );
 }
@@ -146,5 +148,5 @@ function layers(doc: ComparisonDocument): HTMLElement | null {
   ]);
   const left = weights.length - shown.length;
   const heads = ["layer", "gap before", "after", "rank before", "after", "gradient before", "after"];
-  return section(left ? `Weight layers (${left} between them left out)` : "Weight layers", "pairs", table(heads, rows, new Set([1, 2, 3, 4, 5, 6])));
+  return section(left ? `Weight layers (${left} between them left out)` : "Weight layers", "change-layers", table(heads, rows, new Set([1, 2, 3, 4, 5, 6])));
 }

@@ -5,7 +5,7 @@ import { h, icon, section, table } from "./elements";
 import { glossary, sentence, term } from "./explain";
 import { layersTable } from "./layers";
 import { nextSteps } from "./next";
-import { download } from "./page";
+import { download, fold, sources } from "./page";
 import { plane } from "./plane";
 import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
@@ -105,13 +105,12 @@ function theory(doc: Diagnosis): HTMLElement {
     );
   }
   rows.push([term("gradient_growth", "gradient growth per weight layer"), factor(doc.prediction.slope), factor(doc.slope.value)]);
-  const sources = doc.prediction.sources.map((one) => h("li", {}, h("b", {}, printable(one.source)), `, assuming ${printable(one.assumes)}`));
   return section(
     "Theory",
     "theory",
     layer && h("p", {}, "Predicted and measured at ", h("code", {}, layerName(layer)), ", the last layer at least as wide as the batch."),
     table(["quantity", "predicted", "measured"], rows, new Set([1, 2]), "compared"),
-    h("ul", { class: "sources" }, ...sources),
+    sources(doc.prediction.sources),
   );
 }
 
@@ -160,18 +159,16 @@ function measuredCell(one: Finding): HTMLElement {
 
 function method(doc: Diagnosis, index: number): HTMLElement {
   const source = doc.gradient_of ? `the gradient is of ${printable(doc.gradient_of)}` : "nothing in the output could be differentiated";
-  const list = (title: string, items: (Node | string)[], open = false) =>
-    items.length ? h("details", { open }, h("summary", {}, title), h("ul", {}, ...items.map((item) => h("li", {}, item)))) : null;
   return section(
     "Method",
     "method",
     h("p", {}, `One forward and one backward pass on ${doc.samples} samples; ${source}. A dash is an undefined number.`),
-    list("Notes", doc.notes.map(printable), true),
-    list(
+    fold("Notes", doc.notes.map(printable), true),
+    fold(
       `${doc.unobserved.length} unobserved modules`,
       doc.unobserved.map((one) => h("span", {}, h("code", {}, printable(one.name) || "(model)"), `: ${printable(one.reason)}`)),
     ),
-    list("Environment", Object.entries(doc.environment).map(([name, value]) => `${printable(name)} ${printable(value)}`)),
+    fold("Environment", Object.entries(doc.environment).map(([name, value]) => `${printable(name)} ${printable(value)}`)),
     h("p", {}, h("button", { type: "button", class: "download", onclick: () => download(doc, String(index + 1)) }, "Download JSON")),
   );
 }

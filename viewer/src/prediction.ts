@@ -3,7 +3,7 @@ import type { Marker } from "./chart";
 import { h, section, table } from "./elements";
 import { answer, ending, explained, facts, sources, verdict } from "./page";
 import { around, type Panel, panel, panels, points, quantity, unit } from "./panels";
-import { factor, tenToThe, fixed, look, number, printable, rank, share, significant, UNDEFINED } from "./reading";
+import { factor, fixed, look, number, printable, rank, share, significant, tenToThe, UNDEFINED } from "./reading";
 import type { DepthFinding, Depth, PredictionDocument } from "./types";
 
 const SHOWN = 14; // depths in the table that is open
@@ -154,7 +154,7 @@ function depthsTable(doc: PredictionDocument, rows: Depth[]): HTMLElement {
     [...new Set(row.findings.map((one) => printable(one.check)))].join(", "),
   ]);
   const heads = ["depth", "rms", "overlap ± s.d.", "gap", "effective rank", "isometry gap", "gradient growth", "verdict", "found by"];
-  return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "all-layers");
+  return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "compact");
 }
 
 function limits(doc: PredictionDocument): HTMLElement[] {
