@@ -243,6 +243,6 @@ def test_a_watch_draws_every_snapshot_and_the_latest_update(browser: Browser, tm
         expected = {row["step"]: row["scalars"][name] for row in made["history"] if name in row["scalars"]}
         assert dots(browser, figure) == pytest.approx(expected)
     cells = browser.run("return [...document.querySelectorAll('#updates tbody td')].map(one => one.textContent)")
-    assert cells[:4] == ["8", "layer", "4×3", "1.50"]
+    assert cells[:4] == ["8", "layer", "4×3", "0.01"]
     assert "AT RISK" in browser.text(".banner")
     assert browser.run("return document.querySelectorAll('article article #checks').length") == 1  # the last snapshot
