@@ -21,7 +21,7 @@ class Counting(nn.Module):
         return inputs.clamp(-1, 1)
 
 
-def test_activations_are_told_by_what_they_do_and_are_not_run() -> None:
+def test_activations_are_recognized_by_their_function_without_running_the_model() -> None:
     own = Counting()
     model = nn.Sequential(
         nn.Linear(4, 4),

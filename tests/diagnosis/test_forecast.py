@@ -96,7 +96,7 @@ def test_the_last_depth_whose_signals_hold_still_has_its_numbers() -> None:
     assert f"at layer {lost.depth}" in lost.findings[0].reason or "at the head" in lost.findings[0].reason
 
 
-def test_a_signal_lost_in_the_head_alone_is_told() -> None:
+def test_a_signal_lost_in_the_head_alone_is_reported() -> None:
     forecast = predict("mlp(activation=identity, depth=1..4, weight_gain=1e38, init=gaussian)")
     assert forecast.depths[-1].verdict is Verdict.SICK
 

@@ -144,7 +144,7 @@ def _require_slope(name: str, function: Pointwise) -> None:
     agree = (slope - differences).abs() <= 1e-3 * (1 + slope.abs())
     if 2 * int(agree.sum()) < len(points):
         raise ValueError(
-            f"activation {name} has another slope than torch sees: is a part of it detached, or in float32?"
+            f"activation {name} has another slope than its autograd derivative: is a part detached, or in float32?"
         )
 
 

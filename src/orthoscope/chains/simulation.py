@@ -1,9 +1,8 @@
 """Simulate many random networks as one tensor program and record chosen metrics of chosen layers.
 
-The cost grows linearly with depth and number of networks. A layer of width d costs, for n samples per network,
-n²d with Gaussian weights and n < d (the triangle of the batch, and n columns of the weight), nd² otherwise.
-Memory does not grow with depth, and with the number of networks only by what is recorded: networks are simulated in
-groups of bounded size.
+The cost grows linearly with depth and number of networks. A layer of width d costs, for n samples per network, n²d with
+Gaussian weights and n < d (the triangle of the batch, and n columns of the weight), nd² otherwise. Memory does not grow
+with depth, and with the number of networks only by what is recorded: networks are simulated in groups of bounded size.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -28,17 +28,17 @@ class Law:
     $$ \ln\frac{p}{1-p} = b \ln\frac{x}{x_{50} (L/50)^q} $$
 
     The odds are even, the limit of sickness, at $x = x_{50} (L/50)^q$; $b$ is the slope of the transition. Networks of
-    fewer than `min_depth` layers recover from what this number shows: it does not count for them.
+    fewer than `spared` layers recover from what this number shows: it does not count for them.
     """
 
     limit: float
     power: float
     sharpness: float
-    min_depth: int = 0
+    spared: int = 0  # named as in calibration.json
 
     def log_odds(self, value: float, layers: int) -> float:
         """Log-odds of not training; minus infinity where the number does not count."""
-        if layers < self.min_depth or not value > 0:
+        if layers < self.spared or not value > 0:
             return -math.inf
         depth = math.log(min(layers, DEEPEST) / TYPICAL_DEPTH)
         return self.sharpness * (math.log(value / self.limit) - self.power * depth)
@@ -79,10 +79,7 @@ class Calibration:
 def read(text: str) -> Calibration:
     """A calibration from the text of its file."""
     document = json.loads(text)
-    laws = {
-        name: Law(law["limit"], law["power"], law["sharpness"], min_depth=law["spared"])
-        for name, law in document["laws"].items()
-    }
+    laws = {name: Law(**law) for name, law in document["laws"].items()}
     return Calibration(laws, document["lapse"], document)
 
 

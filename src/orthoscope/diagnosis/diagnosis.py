@@ -143,9 +143,8 @@ class Diagnosis(Viewed):
         # Networks without tokens are common: their checks are not worth a remark.
         rest = [text for text in unchecked if not text.startswith("token")]
         clean = {finding.check: finding.reason for finding in self.findings if finding.state is State.CLEAN}
-        good = ["no rank collapse"] * ("sample angles" in clean)
-        good += [clean["gradient growth"]] * ("gradient growth" in clean)
-        said = "; ".join(good) or "no symptom was found"
+        good = {"sample angles": "no rank collapse", "gradient growth": clean.get("gradient growth", "")}
+        said = "; ".join(words for check, words in good.items() if check in clean) or "no symptom was found"
         return said + (f" (not checked: {'; '.join(rest)})" if rest else "")
 
     @cached_property

@@ -208,8 +208,7 @@ def predict(
 
     Args:
         target: `mlp(...)` with the arguments of `models.MLP`; `depth=a..b` asks for every depth from a to b, `depth=b`
-            for
-            all up to b.
+            for all up to b.
         samples: Number of Gaussian samples.
         overlap: Their mean cosine.
         progress: Called with the share of the layers that are done.

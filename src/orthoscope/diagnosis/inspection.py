@@ -185,12 +185,11 @@ _RARE = 28.0  # an untrained weight is rejected with probability exp(-14), about
 def doubt_that_drawn(model: nn.Module) -> str:
     r"""Why the weights may be trained; empty if they are known to be unchanged since initialization.
 
-    They are known if a network of `orthoscope.models` stores them; or if there is no sign of training and every
-    linear and convolutional layer is consistent with the default of torch, $U(-b, b)$ with $b =
-    1/\sqrt{\text{fan\_in}}$:
-    no number beyond $b$, and the $n$ of a weight reach to $b(1 - 28/n)$ on both sides. Training pushes some weight over
-    the bound, weight decay takes all away from it; a training that moves weights by less than their distance to it,
-    a share of about $1/n$, is not noticed.
+    They are known if a network of `orthoscope.models` stores them; or if there is no sign of training and every linear
+    and convolutional layer is consistent with the default of torch, $U(-b, b)$ with $b = 1/\sqrt{\text{fan\_in}}$: no
+    number beyond $b$, and the $n$ of a weight reach to $b(1 - 28/n)$ on both sides. Training pushes some weight over
+    the bound, weight decay takes all away from it; a training that moves weights by less than their distance to it, a
+    share of about $1/n$, is not noticed.
     """
     signs = signs_of_training(model)
     if signs or is_as_drawn(model):

@@ -112,7 +112,7 @@ RULES: tuple[Rule, ...] = (
         1 / CALIBRATION.at_risk("sample rank"), 1 / _RANK.limit,
         "rank collapse from {layer} on: the effective rank at the output is {value:.0%} of a healthy network's",
         "the effective rank at the output is {value:.0%} of a healthy network's", low_is_bad=True,
-        power=-_RANK.power, min_depth=_RANK.min_depth, ceiling=MAX_RANK_FRACTION,
+        power=-_RANK.power, min_depth=_RANK.spared, ceiling=MAX_RANK_FRACTION,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, checks.token_angles, "1 - mean cosine", 3e-3, 1e-3,

@@ -1,6 +1,6 @@
 """Data-dependent weights set layer by layer in the order of a forward pass, by hooks; all of them or none.
 
-A `Maker` sees the input of a layer and computes its weight. For one batch a single forward pass is enough: each layer
+A `Maker` gets the input of a layer and computes its weight. For one batch a single forward pass is enough: each layer
 is written when its input arrives. For a stream every layer needs all batches before the next one can be computed, so
 there is one pass over the stream per layer, stopped at that layer.
 """
@@ -40,7 +40,7 @@ def in_forward_order(
 ) -> list[tuple[str, WeightLayer]]:
     """Let `maker` compute the weight of every layer from its input, then restore the model.
 
-    The caller writes the weights afterwards, so that a failure on the way changes nothing.
+    The caller writes the weights afterwards, so that a failure changes nothing.
 
     Args:
         model: The network.

@@ -135,7 +135,7 @@ class _Maker:
         self.samples[name] = self.samples.get(name, 0) + len(inputs)
         for rows in row_blocks(layer, inputs):
             if not bool(rows.isfinite().all()):
-                raise ValueError(f"the input of layer {name!r} is not finite: look at the batch and the layers before")
+                raise ValueError(f"the input of layer {name!r} is not finite: check the batch and the layers before")
             moments.add(rows)
 
     def make(self, name: str, layer: WeightLayer) -> None:

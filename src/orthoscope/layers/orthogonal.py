@@ -73,7 +73,7 @@ def orthogonal(
     map = map_for(layout, weight, map, num_reflections, num_rotations)
     size = partial_size(layout, num_reflections, num_rotations)
     check_beginning(layout, weight, determinant, start)
-    # In full precision at first: rounded to bfloat16, a member of a partial family is none any more.
+    # In full precision at first: rounded to bfloat16, a member of a partial family would leave it.
     computed = computing_dtype(weight.dtype)
     path = f"parametrizations.{name}[0]"
     parametrization = OrthogonalParametrization(

@@ -95,7 +95,7 @@ def mutual_coherence(weight: Weight) -> Scalar:
 
 
 def _in_float32(penalty: Callable[[Tensor], Tensor], weight: Tensor) -> Tensor:
-    """In float32 at least: a Gram matrix in half precision cannot tell orthogonal from 1% off."""
+    """Compute in float32 at least: in half precision a Gram matrix has an error of 1%."""
     if not weight.is_floating_point():
         raise TypeError(
             f"a penalty needs a weight of real floating-point numbers, got {weight.dtype}: convert it first"

@@ -17,7 +17,7 @@ def haar(
 
     $$ G = QR, G_{ij}\sim\mathcal N(0,1) \ \Rightarrow\ Q \operatorname{sign}(\operatorname{diag} R) \sim \text{Haar} $$
 
-    Without the signs, the sign convention of QR leaks into $Q$ and it is not uniform (Mezzadri, 2007).
+    Without the signs, $Q$ inherits the sign convention of QR and is not uniform (Mezzadri, 2007).
 
     Args:
         rows: Number of rows, at least 1.

@@ -13,7 +13,7 @@ from orthoscope.linalg.products import add_product_, plus_adjoint
 from orthoscope.manifolds._retractions import RETRACTIONS, canonical_geodesic, euclidean_geodesic
 
 # Tolerances in units of eps. The largest entry of |XᵀX - I| of a frame that was just retracted is 2 to 6 eps
-# at n = 32 to 2048; eight times that is still seen as a frame.
+# at n = 32 to 2048; eight times that still counts as a frame.
 _ROUNDINGS = 64
 
 

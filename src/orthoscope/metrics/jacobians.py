@@ -115,7 +115,7 @@ def alignment_matrices(jacobians: Sequence[Jacobian], count: int = 10) -> tuple[
     r"""$|U_j^\top J_i V_j|$ and $|V_j^\top J_i U_j|$ at $(i, j)$, with the $K$ first singular vectors of block $j$.
 
     Both are diagonal, with the singular values of $J_i$, if all blocks share their singular vectors and $J_i$ is
-    symmetric; the second is what tells $U_j = V_j$ from the rest. Blocks on spaces of different sizes give nan.
+    symmetric; only then the second is, which identifies $U_j = V_j$. Blocks on spaces of different sizes give nan.
     """
     count = min([count, *(jacobian.singular_values.shape[-1] for jacobian in jacobians)])
     blocks, samples = len(jacobians), len(jacobians[0].singular_values)

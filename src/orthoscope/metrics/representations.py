@@ -1,7 +1,7 @@
 r"""How well a layer keeps the samples of a batch apart: from $H$, `(samples, units)`, to one number.
 
 Every function batches over leading dimensions and reduces in float64. With `centered=True` the batch
-mean is taken out first: ReLU layers share a large mean that hides, or imitates, a collapse.
+mean is subtracted first: ReLU layers have a large common mean, which can mask or mimic rank collapse.
 All are unchanged by rotation and by scale, and undefined (nan) for a batch that is zero.
 """
 
@@ -17,7 +17,7 @@ from orthoscope.metrics.gram import Scalar, counted_rank, energy_rank, entropy_r
 
 Hidden = Float[Tensor, "*batch samples units"]
 
-# Condition number from which float64 cannot tell a small singular value from rounding.
+# Condition number from which float64 cannot distinguish a small singular value from rounding.
 RANK_DEFICIENT = 1e14
 
 # Condition number and growth of the pivots up to which a determinant by elimination is as good as one by rotations:

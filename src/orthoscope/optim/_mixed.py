@@ -1,4 +1,4 @@
-"""Base of the optimizers in which some parameter groups live on a manifold and the others do not."""
+"""Base of the optimizers in which some parameter groups are on a manifold and the others are not."""
 
 import warnings
 from abc import ABC, abstractmethod

@@ -30,8 +30,7 @@ class RiemannianAdam(MixedOptimizer):
 
     $X$ is n x k. $P_X$ projects to the tangent space at $X$, which transports the moment from the previous point. The
     second moment is one number per matrix: one per entry would turn a tangent vector out of the tangent space. It is
-    the
-    mean square of an entry, so that `lr` is, as in Adam, about how far an entry moves. A step costs five products.
+    the mean square of an entry, so that `lr` is, as in Adam, about how far an entry moves. A step costs five products.
 
     Args:
         params: Parameters or groups; see `stiefel_parameter_groups` and `MixedOptimizer`.

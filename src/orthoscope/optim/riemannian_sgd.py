@@ -88,7 +88,7 @@ class RiemannianSGD(MixedOptimizer):
             self.state[parameter]["short_steps"] = 0 if taken == _SHORT_STEPS else taken + 1
 
     def _direction(self, group: Group, stack: Stack, x: Tensor) -> Tensor:
-        """The tangent vector to move along; the momentum is updated on the way."""
+        """The tangent vector to move along; updates the momentum."""
         manifold, momentum = group["manifold"], group["momentum"]
         gradient = stack.gradients()
         sign = -1 if group["maximize"] else 1

@@ -1,8 +1,8 @@
 """The remedies, one function each: from a diagnosis to a prescription, or to None where it does not apply.
 
 A new remedy is a function here and its name in `REMEDIES`, in the order in which they are tried: weights before
-architecture, because numbers are easier to change than code. `advice_for` adds what only the owner of the training loop
-or of the code can do.
+architecture, because numbers are easier to change than code. `advice_for` adds changes of the training loop
+or of the code.
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ def weaker_branches(diagnosis: Diagnosis) -> Prescription | None:
     changed = {} if not count else {"residual_scale": _scale(diagnosis) * count**-0.5}
     return Prescription(
         "weaker residual branches",
-        "the sum of residual branches grows with depth: divided by √depth it stays the size of one branch",
+        "the sum of n residual branches grows with depth: divided by √n it stays the size of one branch",
         (Change(scale_branches_, f"{_HERE}.scale_branches_", batch=True),),
         foresee=foreseen(diagnosis, **changed),
     )

@@ -15,7 +15,7 @@ from orthoscope.prescriptions.prescription import Effect
 from orthoscope.probe import Layer
 from orthoscope.report import comparison_markdown
 
-# Outputs that overflow are lost on the way forward, whatever becomes of gradients.
+# Overflowing outputs are a failure of the forward pass, whatever the symptom.
 _FORWARD_CHECKS = ("finite outputs",)
 COMFORT = math.log(10)  # e-folds of gradient growth from which on a healthy verdict is not taken for granted
 
@@ -240,7 +240,9 @@ def compared_files(before: Path, after: Path) -> list[dict[str, Any]]:
         return [compared_documents(old[0], new[0])]
     named = {document["name"]: document for document in old}
     if len(named) < len(old) or len({document["name"] for document in new}) < len(new):
-        raise ValueError("networks are told apart by their names, and one is there twice: compare them file by file")
+        raise ValueError(
+            "networks are matched by name, and one name is there twice: compare files with one network each"
+        )
     pairs = [(named[document["name"]], document) for document in new if document["name"] in named]
     if not pairs:
         raise ValueError(f"{str(before)!r} and {str(after)!r} have no network of the same name: save them one by one")

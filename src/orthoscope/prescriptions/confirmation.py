@@ -156,10 +156,8 @@ def confirm(
     Args:
         model: A network of one input tensor and one output tensor.
         batches: A DataLoader or a list of (inputs, targets), of which as many are taken as there are steps, or one pair
-            of
-            tensors, cut into batches of 64. Every run gets the same batches in the same order. By default embedded
-            digits
-            or text, made to fit `batch`.
+            of tensors, cut into batches of 64. Every run gets the same batches in the same order. By default embedded
+            digits or text, made to fit `batch`.
         loss: `loss(output, target)`; by default cross entropy for integer targets and mean square for others.
         steps: Steps of a training, at least 10.
         learning_rates: One training each.

@@ -12,9 +12,9 @@ from torch.nn.modules.batchnorm import _NormBase
 from orthoscope.init.schemes import weight_layers
 from orthoscope.models.blocks import ResidualBlock
 from orthoscope.probe.batches import as_call, tensors_in
+from orthoscope.probe.jacobians.additions import AdditionRecorder
 from orthoscope.probe.jacobians.branches import IDENTITY, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
-from orthoscope.probe.jacobians.sightings import Sightings
 from orthoscope.probe.modules import unwrapped
 
 
@@ -65,7 +65,7 @@ def _last_parameters(model: nn.Module, batch: Any, blocks: dict[str, ResidualBlo
     twin = replica(model)
     names = {id(parameter): name for name, parameter in twin.named_parameters()}
     inputs = arguments(twin, call)
-    with differentiable_pass(), Sightings(twin) as seen:
+    with differentiable_pass(), AdditionRecorder(twin) as seen:
         twin(*inputs.args, **inputs.kwargs)
     found, _ = residual_branches(
         [one for one in seen.sums if not any(module in own for module in one.stack)], unwrapped(model)

@@ -24,7 +24,7 @@ class Change:
     name: str  # by which a user calls it, from `import orthoscope` on
     arguments: tuple[Any, ...] = ()  # after the model, and the batch if it is wanted
     options: tuple[tuple[str, Any], ...] = ()
-    batch: bool = False  # whether the function looks at a batch
+    batch: bool = False  # whether the function takes a batch
     seed: int | None = None  # of a generator, where it draws
 
     def apply_(self, model: nn.Module, batch: Any) -> None:
@@ -66,7 +66,7 @@ NOT_PREDICTED = Effect(reason="not predicted")
 
 @dataclass(frozen=True)
 class Prescription:
-    """One change to make. Without `changes` it is advice, which only the owner of the training loop can follow.
+    """One change to make. Without `changes` it is advice, which concerns the training loop or the code.
 
     Attributes:
         name: Short name.

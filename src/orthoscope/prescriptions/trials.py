@@ -124,11 +124,9 @@ def fix(
     """Diagnose, prescribe, try prescriptions on copies, and keep what helps; `model` itself is left unchanged.
 
     The first prescription that makes the network healthy with gradients to spare is kept, or else the best of those
-    that
-    the rule (`comparison.kept`) allows; from there again. The rule: the verdict gets no worse, what was sick or at risk
-    improves, and what was healthy stays healthy, for samples (forward) and for gradients (backward). Where weights show
-    no
-    sign of training and are not known to be untrained either, the copy gets new ones, and `.sentence` says so.
+    that the rule (`comparison.kept`) allows; from there again. The rule: the verdict gets no worse, what was sick or at
+    risk improves, and what was healthy stays healthy, for samples (forward) and for gradients (backward). Where weights
+    show no sign of training and are not known to be untrained either, the copy gets new ones, and `.sentence` says so.
 
     Args:
         model: Any module.
@@ -209,7 +207,7 @@ def _next(
 ) -> _State | None:
     """The first step that makes the network comfortable, or else the best one; None if none helps.
 
-    The best is the least bad of those that the rule keeps, or, if it keeps none, of all: the next step may mend that.
+    The best is the least bad of those that the rule keeps, or, if it keeps none, of all.
     """
     before = axes(plan.diagnosis)
     best = state

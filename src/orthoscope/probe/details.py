@@ -24,7 +24,10 @@ from orthoscope.probe.samples import evenly_spaced
 _DIGITS = 4  # significant ones of a number that is drawn: more than a screen shows
 
 # Resolution falls with the number of layers: a kilobyte per layer, a third of it for thousands of layers.
-_MANY_LAYERS, _MOST_LAYERS = 400, 3000  # from which on they are coarse; so many layers have them
+_MANY_LAYERS, _MOST_LAYERS = (
+    400,
+    3000,
+)  # number of layers from which resolution is low; largest number of layers with details
 
 _LARGEST_SIDE = 256  # shorter side of a weight matrix whose spectrum is computed; the time grows as its cube
 _MOST_WORK = 1 << 31  # multiply-adds for all spectra of weights; weights of later layers are left out

@@ -241,7 +241,7 @@ class Processes:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Context in which a process that fails tells the others where they next agree, so that they do not wait."""
+        """Context in which a failing process notifies the others at their next exchange, so that they do not wait."""
         try:
             yield
         except Exception:

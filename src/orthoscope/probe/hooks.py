@@ -156,7 +156,7 @@ class Observer:
         with torch.no_grad():
             call = self._measure(name, index, module, inputs, replaced_with(reading, tensor=tensor.detach()))
         self.calls.append(call)
-        # The version tells `relu_(x)` from `x`: one tensor object, two representations.
+        # The version distinguishes `relu_(x)` from `x`: one tensor object, two representations.
         self._last_seen[id(tensor)] = (weakref.ref(tensor), version(tensor), call)
         self._follow_gradient(tensor, call)
         if call.weighted:
@@ -169,7 +169,7 @@ class Observer:
         tensor = reading.tensor
         channels_first = tensor.ndim == 3 and self._has_channels_first(module, inputs)
         sequences = None if channels_first else reading.sequences
-        # On the CPU, where they are small: parts of a model may live on different devices.
+        # On the CPU, where they are small: parts of a model may be on different devices.
         factor = self.samples.gram_factor(reading, self.max_samples).cpu()
         equal_outputs = len(factor) < 2 or not float(factor[1, 1].abs()) > _EQUAL * float(factor[0, 0].abs())
         first = next((t.detach() for t in tensors_in(inputs)), None) if equal_outputs else None

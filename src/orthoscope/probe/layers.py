@@ -165,9 +165,9 @@ def layers_of(observer: Observer) -> list[Layer]:
 
 
 def input_layer(call: Call, observer: Observer) -> Layer:
-    """Make a row of the batch itself, so that a degenerate input is not blamed on the network."""
+    """Make a row of the batch itself, so that a degenerate batch is recognized as the cause."""
     tensor = next(tensors_in((call.args, call.kwargs)))
-    # Token ids are names, not magnitudes: all that is asked of them is whether they differ.
+    # Token ids are labels without size: only their differences matter.
     values = tensor.detach().double() if not tensor.is_complex() else torch.view_as_real(tensor.detach()).double()
     reading = observer.samples.read(values, "the batch")
     assert reading is not None, "the batch counts its own samples"

@@ -57,7 +57,7 @@ def record(
     keep_factors: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Recording:
-    """Run a model on a batch once, forward and backward, and measure every module's output on the way.
+    """Run a model on a batch once, forward and backward, and measure every module's output.
 
     The model is left bit-identical. A model under `DistributedDataParallel` or `fully_shard` is recorded by all of its
     processes together: each calls this with its part of the batch, of any size, and gets what one process would get

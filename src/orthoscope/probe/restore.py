@@ -32,7 +32,7 @@ def untouched(model: nn.Module) -> Iterator[None]:
     with _random_state({tensor.device for tensor in (*parameters, *buffers)}), contextlib.ExitStack() as restored:
         # Undone in reverse: attributes first, for a forward pass may have bound a new tensor to a buffer's name.
         tensors = _Tensors(parameters, buffers)
-        # One by one: an error in the first must not cost the grads.
+        # One by one: an error in the first must not prevent the restoration of grads.
         for restore in (tensors.restore_hooks, tensors.restore_grads, tensors.restore_flags, tensors.restore_values):
             restored.callback(restore)
         for module in model.modules():
@@ -89,7 +89,7 @@ class _WriteGuard(TorchDispatchMode):
 class _Tensors:
     """Values of buffers, and of parameters that are written to; grads, flags and hooks of the parameters.
 
-    Grads are set aside, not copied: nobody writes to them. So are hooks that act on a gradient as soon as it has been
+    Grads are set aside, not copied: nothing writes to them. So are hooks that act on a gradient as soon as it has been
     accumulated, such as an optimizer in the backward pass.
     """
 
@@ -226,7 +226,7 @@ def probing_mode(model: nn.Module, batch_statistics: bool) -> Iterator[None]:
     for module in model.modules():
         keeps_statistics = isinstance(getattr(module, "running_mean", None), Tensor)
         module.training = batch_statistics and keeps_statistics
-    # `flex_attention` compiles itself, which fails under a dispatch mode, unless told to stay eager.
+    # `flex_attention` compiles itself, which fails under a dispatch mode, unless forced to stay eager.
     may_compile = "torch._dynamo" in sys.modules or "torch.nn.attention.flex_attention" in sys.modules
     stance = torch.compiler.set_stance("force_eager") if may_compile else contextlib.nullcontext()
     with stance:

@@ -143,7 +143,7 @@ class SampleReader(Protocol):
         """Where the batch goes; None: to the device of the model."""
 
     def read(self, value: Any, what: str) -> Reading | None:
-        """Read the tensor that stands for an output, or return None if none counts the samples."""
+        """Read the first tensor of an output that has a sample dimension; None if there is none."""
 
     def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
         """`linalg.gram_factor` of at most `most` samples, evenly spaced over the whole batch."""

@@ -87,7 +87,7 @@ class Watch(Viewed):
             raise ValueError("profile and updates are both False: set one of them, or there is nothing to record")
         self.model = unwrapped(model)
         self.every = every
-        self.step = 0  # optimizer steps taken; set it before training goes on from a checkpoint
+        self.step = 0  # optimizer steps taken; set it before resuming from a checkpoint
         self.history: list[WatchRecord] = []
         self.latest: Diagnosis | None = None
         self.stopped = ""  # why training was to stop
@@ -295,11 +295,9 @@ def watch(
     """Watch a training: snapshots of `model` at its start and every few steps, from a `with` block around the loop.
 
     A snapshot is a diagnosis on the batch of that step, just before the loop's own forward pass. `w.history` keeps
-    verdict
-    and scalars of each, `w.latest` the last diagnosis. Training is bit-identical. A snapshot or a logger that fails
-    does
-    not end the training: a warning is given, and `w.problems` says what failed. Under DDP or FSDP all processes must
-    watch; the first one writes.
+    verdict and scalars of each, `w.latest` the last diagnosis. Training is bit-identical. A snapshot or a logger that
+    fails does not end the training: a warning is given, and `w.problems` says what failed. Under DDP or FSDP all
+    processes must watch; the first one writes.
 
     Args:
         model: The model as it is called in training, with its wrappers.
@@ -308,14 +306,12 @@ def watch(
         every: Steps between snapshots.
         profile: Take snapshots.
         updates: Record in `w.rows` the effect of every `every`-th optimizer step on every matrix, from the first step
-            on.
-            That takes a decomposition of each matrix, and the time of some ten steps.
+            on. That takes a decomposition of each matrix, and the time of some ten steps.
         log: File to which every record is appended, one line of JSON each.
         logger: Where at most eight scalars go: TensorBoard's writer, W&B, MLflow, trackio, a logger of Lightning, a
             function of scalars and step, or a list of them; "active" means the open runs of W&B, MLflow and trackio.
         on_risk: "warn" gives a warning when the verdict becomes worse than it ever was; "stop" also ends the loop when
-            it
-            is SICK: the `with` block is left, and `w.stopped` says why.
+            it is SICK: the `with` block is left, and `w.stopped` says why.
         loss: As for `diagnose`. A model that is called with `labels`, as those of transformers, has a loss of its own.
         samples: Use at most so many samples from the front of the batch.
         batch_statistics: As for `diagnose`.

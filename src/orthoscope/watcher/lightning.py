@@ -13,8 +13,7 @@ class LightningCallback(Callback):
     """`Trainer(callbacks=[LightningCallback(every=200, log="run.jsonl", on_risk="warn")])`.
 
     `callback.watch` is the watch. Scalars go to the trainer's loggers unless `logger` names others. With
-    `on_risk="stop"` a
-    network that is SICK ends the training after the step.
+    `on_risk="stop"` a network that is SICK ends the training after the step.
 
     Args:
         every: Steps between snapshots.

@@ -111,7 +111,7 @@ class WatchLog:
         if self._torn and self.path.exists():
             self._continue()
         self._torn = True
-        # One call with O_APPEND: a reader, or another process that writes here, sees the whole line or nothing of it.
+        # One call with O_APPEND: readers, and other processes that write here, get whole lines only.
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             content = line.encode()

@@ -14,9 +14,8 @@ class TrainerCallback(transformers.TrainerCallback):
 
     `callback.watch` is the watch. Scalars are kept in `state.log_history` and go to the open runs of W&B, MLflow and
     trackio, or to the `logger` that is given. With `callback.attach(trainer)` instead of `callbacks=`, they go to
-    whatever
-    the trainer itself reports to, TensorBoard included. With `on_risk="stop"` a network that is SICK ends the training
-    after the step.
+    whatever the trainer itself reports to, TensorBoard included. With `on_risk="stop"` a network that is SICK ends the
+    training after the step.
 
     A trainer does not tell its callbacks of an exception: `with TrainerCallback(...) as callback:` around
     `trainer.train()`, or `callback.close()` after it, removes the hooks at once; else the next training does, and

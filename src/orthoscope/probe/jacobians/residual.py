@@ -15,9 +15,9 @@ from orthoscope.linalg.spectra import svd
 from orthoscope.linalg.top_triplets import block_width, top_triplets
 from orthoscope.probe.batches import as_call
 from orthoscope.probe.jacobians._operator import JacobianOperator
+from orthoscope.probe.jacobians.additions import AdditionRecorder
 from orthoscope.probe.jacobians.branches import Branch, module_branches, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
-from orthoscope.probe.jacobians.sightings import Sightings
 from orthoscope.probe.modules import observable_modules, unwrapped
 
 # Dimensions up to which a matrix is formed: in float64 its SVD then takes well under a second.
@@ -166,8 +166,7 @@ def residual_jacobians(
     r"""$J_i = \partial F_i/\partial h_i$ of every residual branch, $h_{i+1} = h_i + F_i(h_i)$, with its SVD.
 
     Branches are found in one forward pass of a copy: an addition is residual if one operand was computed from the
-    other.
-    If an activation follows the sum, its slope multiplies the Jacobian; a normalization there does not.
+    other. If an activation follows the sum, its slope multiplies the Jacobian; a normalization there does not.
 
     Args:
         model: Copied, and never run itself; the operators keep the copy.
@@ -185,7 +184,7 @@ def residual_jacobians(
     Raises:
         ValueError: If no residual branch is found, or an argument does not fit the model.
     """
-    seen = _sighted(model, sample, blocks or (), statistics, dtype)
+    seen = _recorded(model, sample, blocks or (), statistics, dtype)
     found, left_out = residual_branches(seen.sums, unwrapped(model))
     chosen = found if blocks is None else _chosen(found, seen, blocks)
     if not chosen:
@@ -221,15 +220,15 @@ def layer_jacobians(
         tolerance: As for `residual_jacobians`.
         seed: As for `residual_jacobians`.
     """
-    seen = _sighted(model, sample, layers, statistics, dtype)
+    seen = _recorded(model, sample, layers, statistics, dtype)
     chosen = module_branches(seen.calls, layers)
     generator = torch.Generator().manual_seed(seed)
     return ResidualJacobians(tuple(_measured(one, top, token, tolerance, generator) for one in chosen), {})
 
 
-def _sighted(
+def _recorded(
     model: nn.Module, sample: Any, names: Sequence[str], statistics: Any, dtype: torch.dtype | None
-) -> Sightings:
+) -> AdditionRecorder:
     """One pass of a copy: its additions, and the calls of the modules named."""
     known = {name for name, _ in observable_modules(unwrapped(model))}
     for name in names:
@@ -237,7 +236,7 @@ def _sighted(
             raise ValueError(f"the model has no module {name!r}: names are those of model.named_modules()")
     twin = replica(model, dtype, None if statistics is None else as_call(model, statistics))
     call = arguments(twin, as_call(model, sample))
-    with differentiable_pass(), Sightings(twin, names) as seen:
+    with differentiable_pass(), AdditionRecorder(twin, names) as seen:
         twin(*call.args, **call.kwargs)
     # Branches are recognized by weights in the graph; gradients of weights are not needed after that.
     for parameter in twin.parameters():
@@ -259,7 +258,7 @@ def _measured(
     return BlockJacobian(branch.name, branch.skip, branch.activation, operator, found, start.flatten(1), end.flatten(1))
 
 
-def _chosen(found: Sequence[Branch], seen: Sightings, names: Sequence[str]) -> list[Branch]:
+def _chosen(found: Sequence[Branch], seen: AdditionRecorder, names: Sequence[str]) -> list[Branch]:
     """In the order of the list: the branches in a module, or the module as one."""
     chosen: list[Branch] = []
     for name in names:

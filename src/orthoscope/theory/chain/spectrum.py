@@ -18,7 +18,7 @@ from orthoscope.theory.sources import source
 def energy_shares(singular_values: Float[Tensor, "*batch values"]) -> Float[Tensor, "*batch values"]:
     r"""Share of the energy in each direction, $\lambda_i = \sigma_i^2/\sum_j\sigma_j^2$: the spectrum of the Gram.
 
-    A share below the smallest float, of a $\sigma_i$ below 1e-162 of the largest, is 0: tell it by its $\sigma_i$.
+    A share below the smallest float, of a $\sigma_i$ below 1e-162 of the largest, is 0.
     """
     values = singular_values.double()
     if values.numel() == 0 or not bool((values.isfinite() & (values >= 0)).all()):

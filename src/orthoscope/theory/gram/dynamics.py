@@ -38,7 +38,7 @@ def gram_fixed_point(activation: Choice, batch: int, *, gain: int | float = 1.0,
     Centered, as `nn.BatchNorm1d` is: $y$ is uniform on a sphere of $\mathbf{1}^\perp$ whatever exchangeable $G$ came
     before, so $G_*$ is reached in one layer, with diagonal $E\phi(y_1)^2$ and $E\phi(y_1)\phi(y_2)$ off it. Linear:
     $G_* = \tfrac{n}{n-1}(I - \tfrac1n\mathbf{1}\mathbf{1}^\top)$, singular; not centered, linear: $I$. Whether samples
-    that differ a little are led there too is what `gram_response` tells.
+    that differ a little tend to it too is decided by `gram_response`.
     """
     return _matrix(batch, *fixed_point_entries(nonlinearity(activation, gain), batch, centered))
 

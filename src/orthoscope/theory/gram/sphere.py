@@ -17,7 +17,7 @@ Nodes = Float[Tensor, " nodes"]
 
 # Nodes on a piece, and its length in a coordinate's deviations: what varies on the scale of 1 is exact to rounding.
 NODES, PIECE = 24, 2.0
-# A coordinate is close to a standard Gaussian: nothing with a finite average lives beyond so many deviations.
+# A coordinate is close to a standard Gaussian: beyond so many deviations finite averages have no mass.
 DEVIATIONS = 13.0
 # Pieces of a small sphere, which a stretched law needs and the uniform one does not.
 LEAST = 6

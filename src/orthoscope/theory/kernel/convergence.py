@@ -12,7 +12,7 @@ from orthoscope.theory.sources import source
 ROUNDING = 1e-11
 # κ'(1) of a positively homogeneous activation is 1; quadrature gives it to 1e-14.
 SLOPE_ERROR = 4e-14
-# κ'(1) - 1 = Σ (k-1) c_k² is of the size of κ(0) = c₀² or less: below this it cannot be told from 0.
+# κ'(1) - 1 = Σ (k-1) c_k² is of the size of κ(0) = c₀² or less: below this it is 0 to rounding.
 _LEAST_AT_ZERO = 1e-12
 _SERIES_ERROR = 1e-9  # of the coefficients of 1 - κ, from a numerical derivative
 _SMALL = 0.1  # distance up to which its first order in 1/depth is a good approximation
@@ -44,7 +44,7 @@ def convergence_case(at_zero: float, slope_at_zero: float, slope_at_one: float) 
         return 2 if excess < 0 else 4
     if at_zero < _LEAST_AT_ZERO:
         raise ValueError(
-            f"the activation is so close to linear (κ(0) = {at_zero:.1g}) that in float64 κ'(1) cannot be told from 1: "
+            f"the activation is so close to linear (κ(0) = {at_zero:.1g}) that κ'(1) is 1 to rounding in float64: "
             "give a larger input variance or gain"
         )
     return 3

@@ -234,8 +234,7 @@ def kernel_map(
     r"""The map of overlaps by one layer of a wide random network: $\rho_{\ell+1} = \kappa(\rho_\ell)$.
 
     RMS normalization on either side of the activation and layer normalization before it leave $\kappa$ unchanged (they
-    hold
-    the variance at 1); layer normalization after the activation replaces $\phi$ by $\phi - \mathbb{E}\phi(X)$.
+    hold the variance at 1); layer normalization after the activation replaces $\phi$ by $\phi - \mathbb{E}\phi(X)$.
 
     Args:
         activation: $\phi$: a name of `activations.ACTIVATIONS`, a module, or an elementwise function of tensors.

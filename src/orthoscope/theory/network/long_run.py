@@ -79,7 +79,7 @@ def _kernel_limit(found: Propagation) -> Iterator[Prediction]:
     words = f"mean cosine: case {kernel.case}, {_CASES[kernel.case]}"
     yield _prediction("overlap", kernel.fixed_point, words, theorem)
     if kernel.rate < 1:
-        yield _prediction("rate", kernel.rate, "factor a layer, at worst, on the way there", theorem)
+        yield _prediction("rate", kernel.rate, "factor per layer, at worst, of the distance to it", theorem)
 
 
 def _prediction(name: str, value: float, unit: str, source: Source) -> Prediction:
