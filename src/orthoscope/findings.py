@@ -83,6 +83,12 @@ class Prediction:
     source: str
     assumes: str
 
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.name} {self.value:.3g}{unit}, by {self.source}, assuming {self.assumes}"
+
+    __repr__ = __str__
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -107,3 +113,9 @@ class Finding:
     layer: str | None = None
     measured: Measurement | None = None
     threshold: float | None = None
+
+    def __str__(self) -> str:
+        state = str(self.severity) if self.state is State.FOUND else str(self.state)
+        return f"{state}  {self.check}: {self.reason}"
+
+    __repr__ = __str__

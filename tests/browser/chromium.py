@@ -43,7 +43,11 @@ class Browser:
         )
 
     def ready(self) -> None:
-        self.wait("return document.querySelector('article[data-ready]')")
+        """Until every part of the page is drawn: that of a fix or a watch holds the page of a diagnosis."""
+        self.wait(
+            "const undone = document.querySelector('article:not([data-ready])');"
+            "return document.querySelector('article[data-ready]') && !undone"
+        )
 
     def click(self, selector: str) -> None:
         """A click as the page sees it; marks of an SVG have no `click()` of their own."""

@@ -128,7 +128,7 @@ def test_networks_whose_training_is_known_lie_around_it(
         {"gap": 1.0001, "slope": 900.0, "trained": False, "family": "far away"},
     ]
     monkeypatch.setattr("orthoscope.report.viewer.reference_cloud", lambda: cloud)
-    shown(browser, tmp_path, document() | {"risk": {"value": 0.25, "networks": 3}})
+    shown(browser, tmp_path, document() | {"risk": document()["risk"] | {"value": 0.25, "networks": 3}})
     marks = browser.marks("#plane .plane [data-known]", "data-known", "data-gap", "data-slope", "d", "cy")
     assert [mark["data-known"] for mark in marks] == ["trained", "failed", "failed"]
     assert [float(mark["data-slope"]) for mark in marks] == [0.01, -0.02, 900.0]
@@ -324,6 +324,7 @@ def test_a_thousand_layers_are_small_folded_and_quick(browser: Browser, tmp_path
     times = []
     for _ in range(3):  # the best of three: other tests keep the machine busy
         browser.open(tmp_path / "thousand.html")
+        browser.wait("return document.querySelector('.cell')")
         browser.click('.cell[data-layer="0"]')
         browser.ready()
         name = browser.wait("const name = document.querySelector('#card h4'); return name && name.textContent")
@@ -344,13 +345,9 @@ def test_fifty_layers_are_below_a_megabyte(fifty: Document) -> None:
     assert len(report.html([fifty]).encode()) < 1_000_000
 
 
-def test_without_a_script_the_verdict_and_the_checks_are_there(
-    browser: Browser, tmp_path: Path, fifty: Document
-) -> None:
+def test_without_a_script_the_page_is_what_a_terminal_prints(browser: Browser, tmp_path: Path, fifty: Document) -> None:
     page = report.html([fifty])
     (tmp_path / "static.html").write_text(page[: page.index("<script")] + "</body></html>", "utf-8")
     browser.open(tmp_path / "static.html")
-    said = browser.text("body")
-    assert fifty["summary"] in said
-    assert fifty["verdict"] in said
-    assert browser.run("return document.querySelectorAll('table').length") >= 3
+    assert browser.text("pre").rstrip() == report.text(fifty, 110).rstrip()
+    assert fifty["summary"][:60] in browser.text("pre")

@@ -45,8 +45,8 @@ def test_a_diagnosis_of_one_sick_network_ends_with_the_command_that_mends_it(
         return capsys.readouterr().out.rstrip().splitlines()[-1]
 
     command = "orthoscope fix 'mlp(depth=20, width=64, init=torch)'"
-    assert last_line(SICK) == f"fix          {command}"
-    assert last_line(SICK, "-n", "32", "--seed", "3") == f"fix          {command} --samples 32 --seed 3"
+    assert last_line(SICK) == f"{'':13}{command}"
+    assert last_line(SICK, "-n", "32", "--seed", "3") == f"{'':13}{command} --samples 32 --seed 3"
     assert "orthoscope fix" not in last_line("mlp(depth=3, width=64)")
     assert "orthoscope fix" not in last_line(SICK, SICK)
 

@@ -16,7 +16,7 @@ from orthoscope.cli._fix_target import write_weights
 from orthoscope.diagnosis.inspection import doubt_that_drawn
 from orthoscope.findings import Verdict
 from orthoscope.models import MLP
-from orthoscope.prescriptions import Outcome, Prescription
+from orthoscope.prescriptions import FixOutcome, Prescription
 from orthoscope.prescriptions import trials as fixing
 from orthoscope.prescriptions.comparison import Axes, Axis, kept
 from orthoscope.prescriptions.prescription import Change
@@ -68,7 +68,7 @@ def fixed(network: MLP) -> orthoscope.Fix:
 
 def test_a_sick_network_becomes_healthy_and_the_original_keeps_every_bit(network: MLP, fixed: orthoscope.Fix) -> None:
     assert (fixed.before.verdict, fixed.after.verdict) == (SICK, HEALTHY)
-    assert fixed.outcome is Outcome.FIXED
+    assert fixed.outcome is FixOutcome.FIXED
     twin = sick()
     assert all(torch.equal(a, b) for a, b in zip(network.parameters(), twin.parameters(), strict=True))
     assert repr(network) == repr(twin)
@@ -154,7 +154,7 @@ def test_names_in_markdown_cannot_break_the_table() -> None:
 def test_a_healthy_network_is_left_alone() -> None:
     model = sick(depth=3, init="he", width=32)
     found = orthoscope.fix(model, torch.randn(32, 32, generator=torch.Generator().manual_seed(1)))
-    assert found.outcome is Outcome.HEALTHY
+    assert found.outcome is FixOutcome.HEALTHY
     assert found.steps == ()
     assert "healthy" in found.sentence
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), found.model.parameters(), strict=True))
@@ -163,8 +163,8 @@ def test_a_healthy_network_is_left_alone() -> None:
 @pytest.mark.slow
 def test_trained_weights_are_left_alone_until_new_ones_are_allowed() -> None:
     model = sick()
-    assert orthoscope.fix(model, BATCH, trained=True).outcome is Outcome.TRAINED
-    assert orthoscope.fix(model, BATCH, trained=True, reinitialize=True).outcome is Outcome.FIXED
+    assert orthoscope.fix(model, BATCH, trained=True).outcome is FixOutcome.TRAINED
+    assert orthoscope.fix(model, BATCH, trained=True, reinitialize=True).outcome is FixOutcome.FIXED
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def assert_inert(page: Page) -> None:
     """No script but the viewer and its data, and nothing that loads or acts."""
     assert len(page.scripts) in (0, 2)
     if page.scripts:
-        assert page.values("type") == ["application/json"]
+        assert page.values("type") == ["text/plain"]
         assert page.scripts[1] == resources.files("orthoscope.report").joinpath("viewer.js").read_text("utf-8")
     assert not {"iframe", "img", "link", "object", "embed", "form", "base"} & set(page.tags)
     for _, name, value in page.attributes:

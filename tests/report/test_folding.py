@@ -2,8 +2,30 @@ import re
 
 import pytest
 
+from orthoscope.report.document import Layer, from_data
 from orthoscope.report.layer_table import Fold, folded
-from report.handmade import layer, sequential, transformer, undefined_layer
+from report import handmade
+
+
+def layers_of(rows):
+    return [from_data(Layer, row) for row in rows]
+
+
+def layer(name):
+    return from_data(Layer, handmade.layer(name))
+
+
+def sequential(depth):
+    return layers_of(handmade.sequential(depth))
+
+
+def transformer(blocks):
+    return layers_of(handmade.transformer(blocks))
+
+
+def undefined_layer(name):
+    return from_data(Layer, handmade.undefined_layer(name))
+
 
 NETWORKS = {
     "empty": [],
@@ -58,7 +80,7 @@ def test_a_change_of_health_ends_a_run():
     assert 40 in rows
     for row in rows:
         if isinstance(row, Fold):
-            assert len({layers[index]["status"] for index in range(row.start, row.stop)}) == 1
+            assert len({layers[index].status for index in range(row.start, row.stop)}) == 1
 
 
 def test_short_networks_are_not_folded():
@@ -70,5 +92,5 @@ def test_what_is_folded_repeats_the_block_that_is_shown():
     layers = transformer(12)
     for row in folded(layers):
         if isinstance(row, Fold):
-            patterns = [re.sub(r"\d+", "#", layers[index]["name"]) for index in range(row.start, row.stop)]
+            patterns = [re.sub(r"\d+", "#", layers[index].name) for index in range(row.start, row.stop)]
             assert patterns[:-6] == patterns[6:]

@@ -1,6 +1,5 @@
 import pytest
 
-from orthoscope.report.charts import clipped
 from orthoscope.report.prediction_terminal import place, pointer, sparkline
 
 
@@ -45,22 +44,3 @@ def test_a_pointer_is_under_its_column_and_fits(column: int, sentence: str) -> N
 def test_a_pointer_prefers_the_longer_sentence() -> None:
     assert pointer(0, 40, ["a long sentence", "short"]) == "▲ a long sentence"
     assert pointer(8, 12, ["a long sentence", "short"]) == "  short ▲"
-
-
-def test_a_line_inside_the_frame_is_left_alone() -> None:
-    run = [(0.0, 40.0), (1.0, 186.4), (2.0, 60.0)]  # less than a pixel beyond the border is rounding
-    assert clipped([run], 40, 186) == [run]
-
-
-def test_a_line_that_leaves_ends_on_the_border_and_comes_back() -> None:
-    pieces = clipped([[(0, 50), (10, 0), (20, 50), (30, 100)]], 25, 100)
-    assert pieces == [[(0, 50), (5, 25)], [(15, 25), (20, 50), (30, 100)]]
-
-
-def test_a_line_through_the_whole_frame_between_two_points_is_seen() -> None:
-    assert clipped([[(0, -100), (10, 300)]], 0, 100) == [[(2.5, 0), (5, 100)]]
-
-
-@pytest.mark.parametrize("run", [[(0, 10)], [(0, 10), (5, 10)], [(0, 300), (5, 400)]])
-def test_a_line_outside_is_not_drawn(run: list[tuple[int, int]]) -> None:
-    assert clipped([run], 40, 186) == []

@@ -17,6 +17,11 @@ export interface Band {
   look: string;
 }
 
+export interface Marker {
+  x: number;
+  words: string; // what begins there
+}
+
 export interface Chart {
   width: number;
   height: number;
@@ -25,6 +30,8 @@ export interface Chart {
   logarithmic: boolean;
   lines: Line[];
   bands?: Band[];
+  marker?: Marker | null;
+  tick?: (value: number) => string; // how a height is written
   xName?: string;
   title: string;
 }
@@ -50,7 +57,7 @@ export function chart(spec: Chart): Scales {
   const y = (value: number): number | null => {
     if (spec.logarithmic && !(value > 0)) return null;
     // Far outside the frame is as good as just outside, and keeps pixels finite.
-    return Math.max(top - height, Math.min(bottom + height, up(value)));
+    return Math.max(top - height, Math.min(bottom + height, up(Math.max(-1e300, Math.min(1e300, value)))));
   };
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": spec.title });
   const id = `clip-${++clips}`;
@@ -58,7 +65,7 @@ export function chart(spec: Chart): Scales {
   for (const tick of upTicks(spec)) {
     const at = y(tick)!;
     svg.append(s("line", { x1: left, x2: right, y1: at, y2: at, class: "grid" }));
-    svg.append(s("text", { x: left - 6, y: at + 4, "text-anchor": "end", class: "tick" }, tickLabel(tick, spec.logarithmic)));
+    svg.append(s("text", { x: left - 6, y: at + 4, "text-anchor": "end", class: "tick" }, spec.tick ? spec.tick(tick) : tickLabel(tick, spec.logarithmic)));
   }
   for (const tick of across.ticks(Math.max(2, Math.floor(width / 90))).filter(Number.isInteger)) {
     svg.append(s("text", { x: across(tick), y: bottom + 15, "text-anchor": "middle", class: "tick" }, tick));
@@ -75,10 +82,26 @@ export function chart(spec: Chart): Scales {
   }
   for (const one of spec.lines) body.append(...drawn(one, across, y));
   svg.append(body);
+  if (spec.marker) svg.append(...marked(spec.marker, across(spec.marker.x), left, right, top, bottom));
   return { svg, x: across, y, invert: (pixel) => across.invert(pixel), left, right, top, bottom };
 }
 
 let clips = 0;
+
+/** A dashed line with words on the side that has more room. */
+function marked(marker: Marker, x: number, left: number, right: number, top: number, bottom: number): SVGElement[] {
+  const after = x < (left + right) / 2;
+  return [
+    s("line", { x1: x, x2: x, y1: top, y2: bottom, class: "marker", "data-marker": marker.x }),
+    s("path", { d: `M${x - 4},${top - 6}h8l-4,6z`, class: "marker-head" }),
+    s("text", { x: x + (after ? 7 : -7), y: top + 5, "text-anchor": after ? "start" : "end", class: "marker-words" }, marker.words),
+  ];
+}
+
+/** The stroke of a line, for a legend. */
+export function stroke(look: string): SVGSVGElement {
+  return s("svg", { class: "stroke", viewBox: "0 0 26 10", "aria-hidden": "true" }, s("path", { d: "M0,5h26", class: `line ${look}` }));
+}
 
 function drawn(one: Line, x: (value: number) => number, y: (value: number) => number | null): SVGElement[] {
   const known = (p: Point) => p[1] !== null && y(p[1]) !== null;
@@ -87,11 +110,13 @@ function drawn(one: Line, x: (value: number) => number, y: (value: number) => nu
     .x((p) => round(x(p[0])))
     .y((p) => round(y(p[1]!)!));
   const result: SVGElement[] = [s("path", { d: path(one.points) ?? "", class: `line ${one.look}`, "data-line": one.name })];
-  if (one.dots) {
-    for (const p of one.points.filter(known)) {
-      result.push(s("circle", { cx: round(x(p[0])), cy: round(y(p[1]!)!), r: 2, class: `dot ${one.look}`, "data-layer": p[0] - 1, "data-value": p[1] }));
-    }
-  }
+  one.points.forEach((p, i) => {
+    // A line through one point is invisible.
+    const alone = ![one.points[i - 1], one.points[i + 1]].some((next) => next && known(next));
+    if (!known(p) || !(one.dots || alone)) return;
+    const data = { "data-layer": p[0] - 1, "data-x": p[0], "data-value": p[1] };
+    result.push(s("circle", { cx: round(x(p[0])), cy: round(y(p[1]!)!), r: 2, class: `dot ${one.look}`, ...data }));
+  });
   return result;
 }
 
@@ -110,8 +135,19 @@ function upTicks(spec: Chart): number[] {
 
 export function tickLabel(value: number, logarithmic = false): string {
   if (!logarithmic || (value >= 0.01 && value <= 1000)) return String(Number(value.toPrecision(6))).replace("-", "−");
-  const power = String(Math.round(Math.log10(value)));
-  return `10${[...power].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("")}`;
+  return `10${superscript(Math.round(Math.log10(value)))}`;
+}
+
+/** `×20,000`, `×0.05`, `×10⁻¹²`, of a power of ten. */
+export function factor(decade: number | null): string {
+  if (decade === null) return "–";
+  if (Math.abs(decade) >= 6) return `×10${superscript(Math.round(decade))}`;
+  return `×${Number((10 ** decade).toPrecision(2)).toLocaleString("en-US", { maximumFractionDigits: 8 })}`;
+}
+
+/** A whole number as an exponent. */
+export function superscript(whole: number): string {
+  return [...String(whole)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)] ?? c)).join("");
 }
 
 /** Powers of ten around all positive values; `extra` may widen them by three decades at most. */

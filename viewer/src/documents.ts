@@ -1,7 +1,7 @@
 // How a page holds its documents; their types are generated (types.ts).
 import type { DiagnosisDocument } from "./types";
 
-export type { DiagnosisDocument as Diagnosis, Expected, Finding, Layer, Picture, Prescription, Seeds, View } from "./types";
+export type { DiagnosisDocument as Diagnosis, Expected, Finding, Layer, Picture, Prescription, Seeds, Source as Statement, View } from "./types";
 
 export interface Known {
   gap: number;
@@ -11,7 +11,7 @@ export interface Known {
 }
 
 export interface PageData {
-  documents: DiagnosisDocument[];
+  documents: DiagnosisDocument[]; // or one of another kind, which is told by its `schema`
   reference_cloud: Known[];
   live: LiveOptions | null;
 }
@@ -24,30 +24,9 @@ export interface LiveOptions {
   inits: string[];
 }
 
-type Column = { values: unknown; at?: number[] };
-interface Table {
-  $table: number;
-  nulls?: number[];
-  columns: Record<string, Column>;
-}
-
-/** Undo report/packing.py: tables of columns become lists of objects again. */
-export function unpacked(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(unpacked);
-  if (value === null || typeof value !== "object") return value;
-  if (!("$table" in value)) {
-    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, unpacked(inner)]));
-  }
-  const table = value as Table;
-  const nulls = new Set(table.nulls ?? []);
-  const rows: (Record<string, unknown> | null)[] = Array.from({ length: table.$table }, (_, i) => (nulls.has(i) ? null : {}));
-  const present = rows.filter((row) => row !== null);
-  for (const [key, column] of Object.entries(table.columns)) {
-    const values = unpacked(column.values) as unknown[];
-    values.forEach((inner, i) => {
-      const row = present[column.at ? column.at[i] : i];
-      Object.defineProperty(row, key, { value: inner, enumerable: true, writable: true, configurable: true });
-    });
-  }
-  return rows;
+/** What report/viewer.py deflated: JSON that was compressed by zlib, in base64. */
+export async function inflated(text: string): Promise<unknown> {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
 }

@@ -1,10 +1,26 @@
 // The viewer: one page over versioned documents, in a file, in a notebook or live.
-import { type Diagnosis, type PageData, unpacked } from "./documents";
+import { comparison } from "./comparison";
+import { confirmation } from "./confirmation";
+import { type Diagnosis, inflated, type Known, type PageData } from "./documents";
 import { h, icon, table } from "./elements";
+import { fix } from "./fix";
 import { live } from "./live";
 import { network } from "./network";
+import { prediction } from "./prediction";
 import { firstSick, fixed, layerName, look, printable, shortened, slope, UNDEFINED } from "./reading";
+import { residualPage } from "./residual";
 import { themeButton } from "./theme";
+import { watch } from "./watch";
+
+/** Pages of one document that is no diagnosis, by the kind that its `schema` names. */
+const PAGES: Record<string, (doc: any, cloud: Known[]) => Node[] | HTMLElement> = {
+  "orthoscope.prediction": prediction,
+  "orthoscope.residual": residualPage,
+  "orthoscope.comparison": comparison,
+  "orthoscope.fix": fix,
+  "orthoscope.confirmation": confirmation,
+  "orthoscope.watch": watch,
+};
 
 const VERDICTS = ["SICK", "AT RISK", "HEALTHY"];
 
@@ -65,23 +81,37 @@ function title(docs: Diagnosis[]): string {
   return `${docs.length} networks${parts.length ? `: ${parts.join(", ")}` : ""}`;
 }
 
-function start(): void {
+/** The page of a document that stands alone: its title is the one it has without the script. */
+function alone(doc: Diagnosis, cloud: Known[], main: HTMLElement): boolean {
+  const draw = PAGES[doc.schema.split("/")[0]];
+  if (!draw) return false;
+  const drawn = draw(doc, cloud);
+  // A fix is an article already: that of the network before it.
+  main.append(drawn instanceof HTMLElement ? drawn : h("article", { class: "network", "data-ready": "" }, ...drawn));
+  return true;
+}
+
+async function start(): Promise<void> {
   const source = document.getElementById("orthoscope-data");
   const fallback = document.getElementById("orthoscope-static");
   if (!source || !fallback) return;
-  const data = unpacked(JSON.parse(source.textContent ?? "")) as PageData;
-  const heading = h("h1");
+  const data = (await inflated(source.textContent ?? "")) as PageData;
+  const heading = h("h1", {}, fallback.querySelector("h1")?.textContent ?? "");
+  const eyebrow = h("p", { class: "eyebrow" }, data.live ? "Orthoscope, live" : (fallback.querySelector(".eyebrow")?.textContent ?? ""));
+  const page = h("div", { id: "orthoscope" }, h("header", {}, h("div", { class: "tools" }, themeButton()), eyebrow, heading));
+  const main = h("main");
+  page.append(main);
+  if (data.documents.length === 1 && alone(data.documents[0], data.reference_cloud, main)) {
+    fallback.replaceWith(page);
+    return;
+  }
   const viewer = new Viewer(data.documents, data.reference_cloud, (docs) => {
     heading.textContent = docs.length || !data.live ? title(docs) : "Explore";
   });
-  const eyebrow = h("p", { class: "eyebrow" }, data.live ? "Orthoscope, live" : "Orthoscope report");
-  const page = h("div", { id: "orthoscope" }, h("header", {}, h("div", { class: "tools" }, themeButton()), eyebrow, heading));
-  const main = h("main");
   if (data.live) main.append(live(data.live, viewer));
   main.append(viewer.holder);
-  page.append(main);
   fallback.replaceWith(page);
   viewer.choose(0);
 }
 
-start();
+void start();

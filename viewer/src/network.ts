@@ -2,14 +2,17 @@
 import { card } from "./card";
 import type { Diagnosis, Finding, Known } from "./documents";
 import { h, icon, section, table } from "./elements";
+import { download } from "./page";
 import { plane } from "./plane";
 import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
 import { count, findings, firstSick, fixed, layerName, look, MAIN_METRICS, marks, number, possibleRank, printable, quotedLayer, rank, reads, signed, significant, slope, UNDEFINED, view } from "./reading";
+import { residual } from "./residual";
 import { Selection } from "./selection";
 import { strip } from "./strip";
 
-export function network(docs: Diagnosis[], index: number, cloud: Known[], choose: (index: number) => void): HTMLElement {
+/** `change` is what a fix did, shown after what is to be changed. */
+export function network(docs: Diagnosis[], index: number, cloud: Known[], choose: (index: number) => void, change: HTMLElement | null = null): HTMLElement {
   const doc = docs[index];
   const selection = new Selection(doc.layers.length);
   document.onkeydown = (event) => {
@@ -19,7 +22,7 @@ export function network(docs: Diagnosis[], index: number, cloud: Known[], choose
   root.append(banner(doc, selection), facts(doc), strip(doc, selection));
   // After what is above has been drawn, and can be used already.
   setTimeout(() => {
-    const later = [profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change(), residual(index), layers(doc), method(doc, index)];
+    const later = [profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change, residual(doc), layers(doc), method(doc, index)];
     root.append(...later.filter((part) => part !== null));
     if (selection.choice.layer !== null) selection.choose(selection.choice.layer);
     root.setAttribute("data-ready", "");
@@ -127,17 +130,6 @@ function checksTable(shown: Finding[]): HTMLElement | null {
   return table(["state", "check", "result", "begins at", "measured", "limit"], rows, new Set([4, 5]), "checks");
 }
 
-/** How residual blocks align was drawn by the page itself, where the diagnosis went that deep. */
-function residual(index: number): HTMLElement | null {
-  const drawn = document.getElementById(`residual-${index + 1}`);
-  return drawn instanceof HTMLTemplateElement ? section("Residual alignment", "residual", document.importNode(drawn.content, true)) : null;
-}
-
-/** What a fix changed was drawn by the page itself, and moves to where it belongs. */
-function change(): HTMLElement | null {
-  return document.getElementById("change");
-}
-
 /** Every layer as a table, made when it is opened: for screen readers, for search, for paper. */
 function layers(doc: Diagnosis): HTMLElement | null {
   if (!doc.layers.length) return null;
@@ -185,13 +177,6 @@ function method(doc: Diagnosis, index: number): HTMLElement {
       doc.unobserved.map((one) => h("span", {}, h("code", {}, printable(one.name) || "(model)"), `: ${printable(one.reason)}`)),
     ),
     list("Environment", Object.entries(doc.environment).map(([name, value]) => `${printable(name)} ${printable(value)}`)),
-    h("p", {}, h("button", { type: "button", class: "download", onclick: () => download(doc, index) }, "Download JSON")),
+    h("p", {}, h("button", { type: "button", class: "download", onclick: () => download(doc, String(index + 1)) }, "Download JSON")),
   );
-}
-
-function download(doc: Diagnosis, index: number): void {
-  const blob = new Blob([`${JSON.stringify(doc, null, 1)}\n`], { type: "application/json" });
-  const link = h("a", { href: URL.createObjectURL(blob), download: `orthoscope-${index + 1}.json` });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }

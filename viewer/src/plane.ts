@@ -43,7 +43,7 @@ export function plane(docs: Diagnosis[], chosen: number, cloud: Known[], choose:
 }
 
 /** Half the height of the axis: room for this network and its error, for most of those that are known, and no more. */
-function height(doc: Diagnosis, cloud: Known[]): number {
+export function height(doc: Diagnosis, cloud: Known[]): number {
   const own = 1.25 * (Math.abs(doc.slope.value ?? 0) + (doc.slope.standard_error ?? 0));
   const steepest = Math.max(FLATTEST, own);
   const known = cloud.map((one) => Math.abs(one.slope)).sort((a, b) => a - b);
@@ -52,7 +52,7 @@ function height(doc: Diagnosis, cloud: Known[]): number {
   return Math.max(steepest, most, Math.min(theory, 3 * steepest));
 }
 
-function frame(x: (v: number) => number, y: (v: number) => number, extent: number): SVGElement[] {
+export function frame(x: (v: number) => number, y: (v: number) => number, extent: number): SVGElement[] {
   const result: SVGElement[] = [];
   for (const tick of [0, 0.2, 0.4, 0.6, 0.8, 1]) {
     result.push(s("line", { x1: x(tick), x2: x(tick), y1: TOP, y2: BOTTOM, class: "grid" }));
@@ -76,7 +76,7 @@ function frame(x: (v: number) => number, y: (v: number) => number, extent: numbe
 }
 
 /** A filled dot for a network that trained, a cross for one that did not. */
-function cloudMark(known: Known, x: number, y: number): SVGElement {
+export function cloudMark(known: Known, x: number, y: number): SVGElement {
   const words = `${known.family ? `${printable(known.family)}: ` : ""}${known.trained ? "trained" : "did not train"}`;
   const data = { "data-known": known.trained ? "trained" : "failed", "data-gap": known.gap, "data-slope": known.slope };
   return known.trained

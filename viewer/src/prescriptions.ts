@@ -2,31 +2,12 @@
 import type { Diagnosis } from "./documents";
 import { h, icon, section } from "./elements";
 import { fixed, look, printable, signed } from "./reading";
+import type { Prescription } from "./types";
 
 const KEPT = "kept"; // the outcome of what a fix is made of
 
-export interface Effect {
-  gap: number | null;
-  slope: number | null;
-  reason: string | null;
-}
-
-export interface Prescription {
-  name: string;
-  why: string;
-  code: string;
-  advice: boolean;
-  predicted: Effect | null;
-  measured: Effect | null;
-  verdict: string | null;
-  outcome: string;
-}
-
-/** A document holds them as a list, or as a plan that has one. */
 export function prescriptionsOf(doc: Diagnosis): Prescription[] {
-  const held = doc.prescriptions as Prescription[] | { prescriptions?: Prescription[] } | null | undefined;
-  const list = Array.isArray(held) ? held : held?.prescriptions;
-  return Array.isArray(list) ? list : [];
+  return doc.prescriptions ?? [];
 }
 
 /** What mends the network, and the verdict after it; null if nothing was kept. */

@@ -1,13 +1,14 @@
 """The body of `orthoscope diagnose`: the gallery, and all targets with all seeds."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from orthoscope.cli.app import progress_bar
-from orthoscope.diagnosis.document import document
+from orthoscope.diagnosis.document import diagnosis_document
 from orthoscope.diagnosis.targets import NamedNetwork
 from orthoscope.findings import Symptom
 from orthoscope.models import TargetError
+from orthoscope.report.document import DiagnosisDocument, SeedRange, Seeds, quantities
 
 # Sick, healthy, and those that tools that watch variance call healthy.
 GALLERY: tuple[NamedNetwork, ...] = (
@@ -58,9 +59,9 @@ def diagnosed(
     deep: bool,
     details: bool,
     traceback: bool,
-) -> tuple[list[dict[str, Any]], int]:
+) -> tuple[list[DiagnosisDocument], int]:
     """Return the documents of all networks that could be diagnosed, and how many could not be."""
-    documents: list[dict[str, Any]] = []
+    documents: list[DiagnosisDocument] = []
     failures = 0
     with progress_bar() as (advance, note):
         for number, network in enumerate(networks):
@@ -75,7 +76,7 @@ def diagnosed(
             advance(share, network.title or network.target)
             try:
                 drawn = [
-                    document(network.diagnose(seed, batch_statistics, progress, deep, details), details)
+                    diagnosis_document(network.diagnose(seed, batch_statistics, progress, deep, details), details)
                     for seed in seeds
                 ]
                 documents.append(drawn[0] if len(drawn) == 1 else with_seeds(drawn, seeds))
@@ -97,41 +98,30 @@ def symptoms_named(text: str) -> frozenset[Symptom]:
     return frozenset(Symptom) if "any" in wanted else frozenset(names[name] for name in wanted)
 
 
-Document = dict[str, Any]
-Values = list[float | None]
-
-_METRICS: dict[str, Callable[[Document], float | None]] = {
-    "gap": lambda layer: layer["sample_view"] and layer["sample_view"]["gap"],
-    "effective_rank": lambda layer: layer["sample_view"] and layer["sample_view"]["effective_rank"],
-    "overlap": lambda layer: layer["sample_view"] and layer["sample_view"]["overlap"],
-    "rms": lambda layer: layer["rms"],
-    "gradient_norm": lambda layer: layer["gradient_norm"],
-}
-
-
-def with_seeds(documents: Sequence[Document], seeds: Sequence[int]) -> Document:
-    """The first document with the field `seeds`: verdicts, places in the plane, and the range of every layer's numbers.
+def with_seeds(documents: Sequence[DiagnosisDocument], seeds: Sequence[int]) -> DiagnosisDocument:
+    """Return the first document with the field `seeds`: verdicts, and the range of every layer's main numbers.
 
     A range is from the least to the largest over seeds where the number is defined; null where it never is.
     """
-    names = [[(layer["name"], layer["call"]) for layer in document["layers"]] for document in documents]
+    names = [[(layer.name, layer.call) for layer in document.layers] for document in documents]
     if any(other != names[0] for other in names):
         raise ValueError("networks of different seeds called different modules: diagnose them one by one")
-    columns = {
-        name: [[measure(layer) for layer in document["layers"]] for document in documents]
-        for name, measure in _METRICS.items()
-    }
-    return documents[0] | {
-        "seeds": {
-            "seeds": list(seeds),
-            "verdicts": [document["verdict"] for document in documents],
-            "gaps": [document["gap"] for document in documents],
-            "slopes": [document["slope"]["value"] for document in documents],
-            "ranges": {name: {"low": _over(min, rows), "high": _over(max, rows)} for name, rows in columns.items()},
-        }
-    }
+    return replace(
+        documents[0],
+        seeds=Seeds(
+            seeds=tuple(seeds),
+            verdicts=tuple(document.verdict for document in documents),
+            gaps=tuple(document.gap for document in documents),
+            slopes=tuple(document.slope.value for document in documents),
+            ranges={one.key: _range(documents, one.key) for one in quantities("layer") if one.is_main},
+        ),
+    )
 
 
-def _over(extreme: Callable[[list[float]], float], rows: Sequence[Values]) -> Values:
-    defined = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
-    return [extreme(column) if column else None for column in defined]
+def _range(documents: Sequence[DiagnosisDocument], key: str) -> SeedRange:
+    columns = zip(*([layer.measured(key) for layer in document.layers] for document in documents), strict=True)
+    defined = [[value for value in column if value is not None] for column in columns]
+    return SeedRange(
+        low=tuple(min(values, default=None) for values in defined),
+        high=tuple(max(values, default=None) for values in defined),
+    )

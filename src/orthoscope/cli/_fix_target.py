@@ -18,7 +18,8 @@ from orthoscope.files import replacing
 from orthoscope.models import TargetError, resolve, resolve_batch
 from orthoscope.prescriptions.confirmation import confirm
 from orthoscope.prescriptions.prescription import snippet
-from orthoscope.prescriptions.trials import Fix, Outcome, Progress, fix
+from orthoscope.prescriptions.trials import Fix, Progress, fix
+from orthoscope.report.document import FixOutcome
 
 DONE, NOT_MENDED = 0, 1
 
@@ -69,7 +70,7 @@ def fix_target(
 
 def conclude(found: Fix, places: Places) -> int:
     """Show a fix and write it where it was asked for; gives the exit code."""
-    document = found.document()
+    document = found.as_document(details=places.html is not None or places.json is not None)
     console = Console(stderr=places.json == "-")
     console.print(report.terminal(document))
     console.print(report.code_to_paste(document), markup=False, highlight=False, soft_wrap=True)
@@ -86,7 +87,7 @@ def conclude(found: Fix, places: Places) -> int:
     elif places.json is not None and found.steps:
         report.write(places.json, [document])
         print(f"wrote {places.json}", file=sys.stderr)
-    failed = found.outcome in (Outcome.NOTHING_HELPED, Outcome.TRAINED)
+    failed = found.outcome in (FixOutcome.NOTHING_HELPED, FixOutcome.TRAINED)
     return NOT_MENDED if failed or _refuted(found) else DONE
 
 

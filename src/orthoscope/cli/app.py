@@ -7,11 +7,14 @@ bar; whatever a user got wrong ends in one sentence and exit code 2.
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError
+
+if TYPE_CHECKING:
+    from orthoscope.report.document import Document
 
 FOUND, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -33,7 +36,7 @@ data = App(name="data", help="List the datasets, or fetch one: orthoscope data g
 app.command(data)
 
 
-def show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
+def show(documents: "Sequence[Document]", to_stderr: bool) -> None:
     """Print one document in full, or a table of several."""
     from rich.console import Console
 
@@ -44,9 +47,12 @@ def show(documents: list[dict[str, Any]], to_stderr: bool) -> None:
         console.print(report.gallery_table(documents))
     elif documents:
         console.print(report.terminal(documents[0]))
+        code = report.code_to_paste(documents[0])
+        if code:
+            console.print(code, markup=False, highlight=False, soft_wrap=True)
 
 
-def write(documents: list[dict[str, Any]], html: Path | None, json: str | None) -> None:
+def write(documents: "Sequence[Document]", html: Path | None, json: str | None) -> None:
     """Write the documents as a page and as JSON, where asked for."""
     from orthoscope import report
 

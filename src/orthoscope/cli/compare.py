@@ -2,11 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from orthoscope.cli.app import FOUND, app, refuse_unwritable, show, write
+
+if TYPE_CHECKING:
+    from orthoscope.report.document import Verdicts
 
 
 @app.command
@@ -55,11 +58,9 @@ def compare(
         write_whole(Path(markdown), comment)
         print(f"wrote {markdown}", file=sys.stderr)
     write(documents, html, json)
-    worse = any(_worse(document["verdict"]) for document in documents)
+    worse = any(_worse(document.verdict) for document in documents)
     return FOUND if fail_if_worse and worse else 0
 
 
-def _worse(verdict: dict[str, str]) -> bool:
-    from orthoscope.findings import Verdict
-
-    return Verdict(verdict["after"]).rank > Verdict(verdict["before"]).rank
+def _worse(verdict: "Verdicts") -> bool:
+    return verdict.after.rank > verdict.before.rank

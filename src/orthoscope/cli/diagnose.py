@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -66,26 +66,7 @@ def diagnose(
     all_seeds, details = range(seed, seed + seeds), html is not None or json is not None
     documents, failures = diagnosed(networks, all_seeds, not running_statistics, deep, details, traceback)
     show(documents, to_stderr=json == "-")
-    if len(targets) == len(documents) == 1:
-        _suggest_fix(documents[0], targets[0], {"--batch": batch, "--samples": samples, "--seed": seed or None}, json)
     write(documents, html, json)
     if failures:
         return BAD_INPUT
-    return FOUND if any(symptom in watched for d in documents for symptom in d["symptoms"]) else 0
-
-
-def _suggest_fix(document: dict[str, Any], target: str, options: dict[str, Any], json: str | None) -> None:
-    """The command that mends what was found, on one line, to be pasted."""
-    import shlex
-
-    from rich.console import Console
-
-    from orthoscope.findings import Symptom
-    from orthoscope.report.wording import LABEL_WIDTH
-
-    # Of an input that is degenerate, no change to the network helps.
-    if not set(document["symptoms"]) - {Symptom.DEGENERATE_INPUT}:
-        return
-    given = [word for name, value in options.items() if value is not None for word in (name, str(value))]
-    line = f"{'fix':{LABEL_WIDTH}}{shlex.join(['orthoscope', 'fix', target, *given])}"
-    Console(stderr=json == "-").print(line, markup=False, highlight=False, soft_wrap=True)
+    return FOUND if any(symptom in watched for document in documents for symptom in document.symptoms) else 0

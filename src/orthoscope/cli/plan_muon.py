@@ -10,9 +10,13 @@ from cyclopts import Parameter
 from orthoscope.cli.app import app, refuse_unwritable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
-SCHEMA = "orthoscope.muon-plan/1"
+    from orthoscope.optim.muon.cost import MuonCost
+    from orthoscope.report.document import MuonPlanDocument, StepCost
+
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 _SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
 _MAX_RANKS = 1_000_000
@@ -55,25 +59,53 @@ def plan_muon(
 
     from orthoscope.files import replace as write_whole
     from orthoscope.optim.muon.cost import model_shapes, muon_cost
+    from orthoscope.report.document import to_data
     from orthoscope.report.muon_plan import plan_table
 
     if bool(shapes) == bool(model):
         raise ValueError("expected one list of parameters: give either --shapes or --model")
     refuse_unwritable(None, json)
     parameters = model_shapes(model) if model else parsed_shapes(shapes)
-    plans = [
-        muon_cost(parameters, layout=kind, ranks=count, shards=shared, dtype=floating_type(dtype)).document()
+    costs = [
+        muon_cost(parameters, layout=kind, ranks=count, shards=shared, dtype=floating_type(dtype))
         for kind, shared in layouts_with_shards(layout, shards)
         for count in rank_counts(ranks)
     ]
-    Console(stderr=json == "-").print(plan_table(plans))
-    content = strict_json.dumps({"schema": SCHEMA, "plans": plans}, allow_nan=False, indent=1) + "\n"
+    document = plan_document(costs)
+    Console(stderr=json == "-").print(plan_table(document))
+    content = strict_json.dumps(to_data(document), allow_nan=False, indent=1) + "\n"
     if json == "-":
         print(content, end="")
     elif json is not None:
         write_whole(Path(json), content)
         print(f"wrote {json}", file=sys.stderr)
     return 0
+
+
+def plan_document(costs: "Sequence[MuonCost]") -> "MuonPlanDocument":
+    """Write down the costs of a step on several clusters."""
+    from orthoscope.report.document import MuonPlanDocument
+
+    return MuonPlanDocument(plans=tuple(map(_step_cost, costs)))
+
+
+def _step_cost(cost: "MuonCost") -> "StepCost":
+    from orthoscope.report.document import PerProcess, StepCost, copied
+
+    def summary(values: tuple[int, ...]) -> PerProcess:
+        return PerProcess(max=max(values), mean=sum(values) / len(values))
+
+    return copied(
+        StepCost,
+        cost,
+        bytes_sent=summary(cost.total_sent),
+        bytes_sent_by_call={call: summary(sent) for call, sent in cost.sent.items()},
+        momentum_bytes=summary(cost.momentum),
+        temporary_bytes=summary(cost.temporary),
+        flops=summary(cost.flops),
+        busiest_to_mean=max(cost.flops) * len(cost.flops) / sum(cost.flops) if any(cost.flops) else 1.0,
+        ranks_with_work=sum(count > 0 for count in cost.owned),
+    )
 
 
 def parsed_shapes(text: str) -> list[tuple[int, ...]]:

@@ -53,10 +53,10 @@ def predict(
             def progress(share: float, what: str = target, advance: Callable[..., None] = advance) -> None:
                 advance(share, what)
 
-            documents.append(foretell(target, samples=samples, overlap=overlap, progress=progress).document())
+            documents.append(foretell(target, samples=samples, overlap=overlap, progress=progress).as_document())
     if len(documents) > 1:
         Console().print(report.comparison_table(documents))
     else:
         show(documents, to_stderr=json == "-")
     write(documents, html, json)
-    return FOUND if any((document["deepest"] or 0) < at_least for document in documents) else 0
+    return FOUND if any((document.deepest or 0) < at_least for document in documents) else 0

@@ -58,7 +58,7 @@ def residual(
     document = (
         NamedNetwork(target, batch=batch)
         .align(seed, blocks=named, running_statistics=running_statistics, **options)
-        .document()
+        .as_document()
     )
     show([document], to_stderr=json == "-")
     write([document], html, json)

@@ -16,8 +16,22 @@ from orthoscope.metrics.jacobians import DepthLaw, defined_median, depth_law
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
 from orthoscope.probe.batches import Call, as_call, first_samples
 from orthoscope.probe.modules import class_name, unwrapped
+from orthoscope.report.document import ResidualDocument
 
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
+# What a verdict means for training. Alignment describes how trained networks compute; its absence before training is
+# usual and no fault, so that only a network that was trained for long has something to change.
+MEANINGS = {
+    ALIGNED: "Good news: the blocks refine one answer step by step, as in networks that were trained for long "
+    "(Li & Papyan, 2023). Nothing has to be changed.",
+    PARTLY: "Neither good nor bad news: usual while a network learns. Train on and measure again; "
+    "`orthoscope diagnose` says whether it can train.",
+    NOT_ALIGNED: "No bad news before training: blocks with random weights never align, and `orthoscope diagnose` says "
+    "whether the network can train. After long training it is a warning: blocks do not build on one another; "
+    "check that every block has a skip connection and that the training loss is low.",
+    UNKNOWN: "Neither good nor bad news: too little could be measured. "
+    "Give more samples, or measure after some training.",
+}
 
 _LOOSE_TOLERANCE = 1e9  # a tolerance that is met after the first iteration
 # Between random and trained networks of orthoscope_papers/li2023: the limit, and whether a score must be above it.
@@ -97,7 +111,7 @@ class Alignment(Viewed):
 
     @property
     def summary(self) -> str:
-        """One sentence: which statements hold, which fail, and which could not be measured."""
+        """What holds, what does not, what is not known; then whether that is good or bad news, and what to do."""
         words = {True: ("holds", "hold"), False: ("fails", "fail"), None: ("is not known", "are not known")}
         parts = [
             f"{', '.join(keys)} {words[state][len(keys) > 1]}"
@@ -109,10 +123,10 @@ class Alignment(Viewed):
             parts.append(f"{len(dead)} of {len(self.scores.names)} blocks are dead, the first {dead[0]}")
         if len(dead) == len(self.scores.names):
             parts.append("branches may be zero-initialized: measure after some training")
-        return "; ".join(parts)
+        return f"{'; '.join(parts)}. {MEANINGS[self.verdict]}"
 
-    def document(self) -> dict[str, Any]:
-        """Everything as plain data, in the versioned schema."""
+    def as_document(self, details: bool = True) -> ResidualDocument:
+        """Return the document."""
         return alignment_document(self)
 
 

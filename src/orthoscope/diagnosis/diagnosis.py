@@ -12,7 +12,7 @@ from torch import nn
 from orthoscope.diagnosis.alignment import Alignment, align
 from orthoscope.diagnosis.calibration import risk
 from orthoscope.diagnosis.checks import GradientProfile, fitted_slope, gradient_profile, weight_layers
-from orthoscope.diagnosis.document import document
+from orthoscope.diagnosis.document import diagnosis_document
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
 from orthoscope.diagnosis.rules import RULES, judge
@@ -23,6 +23,7 @@ from orthoscope.probe.batches import as_call
 from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
 from orthoscope.probe.modules import class_name, unwrapped
 from orthoscope.probe.record import Loss
+from orthoscope.report.document import DiagnosisDocument
 
 # Without one of these, neither samples nor gradients were judged.
 _ESSENTIAL_CHECKS = ("sample angles", "gradient growth", "gradient arrives")
@@ -42,6 +43,7 @@ class Diagnosis(Viewed):
         alignment: Alignment of the residual blocks, if `deep` was asked for and there are some.
         notes: Remarks, beside those of the recording.
         anatomy: What the network is made of.
+        fix_command: Command that fixes the network, if it was built from a target.
         weights: Weak references to the weight layers, for their spectra.
     """
 
@@ -54,6 +56,7 @@ class Diagnosis(Viewed):
     alignment: Alignment | None = None
     notes: tuple[str, ...] = ()
     anatomy: Anatomy = field(default_factory=Anatomy)
+    fix_command: str = ""
     weights: WeightReferences | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -173,12 +176,9 @@ class Diagnosis(Viewed):
         """Compute now what only a page shows: spectra of weights need the model, which may change or be freed."""
         _ = self.pictures, self.weight_spectra, self.details_notes
 
-    def document(self) -> dict[str, Any]:
-        """Everything as plain data, in the versioned schema."""
-        return document(self)
-
-    def _document_for_text(self) -> dict[str, Any]:
-        return document(self, details=False)
+    def as_document(self, details: bool = True) -> DiagnosisDocument:
+        """Return the document; without `details`, nothing is computed that only a page draws."""
+        return diagnosis_document(self, details)
 
 
 def diagnose(

@@ -20,6 +20,7 @@ from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 from orthoscope.models import TargetError
 from orthoscope.models.targets import BUILTIN, parse_call
+from orthoscope.report.document import PredictionDocument
 from orthoscope.theory import (
     Hyperparameters,
     Inputs,
@@ -196,8 +197,8 @@ class Forecast(Viewed):
         checks = ", ".join(finding.check for finding in self.not_checked)
         return f" (not checked: {checks}; {'; '.join(reasons)})" if checks else ""
 
-    def document(self) -> dict[str, Any]:
-        """Everything as plain data, in the versioned schema."""
+    def as_document(self, details: bool = True) -> PredictionDocument:
+        """Return the document."""
         return prediction_document(self)
 
 

@@ -1,7 +1,8 @@
 """A network by name: built, given a batch and diagnosed; used by the command line and `orthoscope explore`."""
 
+import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -68,9 +69,17 @@ class NamedNetwork:
             )
         except Exception as error:  # the user's network may raise anything
             raise self._failure(error) from error
+        if not self.unit_variance:
+            diagnosis = replace(diagnosis, fix_command=self._fix_command(seed))
         if details:
             diagnosis.compute_details()  # the model is freed on return
         return diagnosis
+
+    def _fix_command(self, seed: int) -> str:
+        options = {"--batch": self.batch, "--samples": self.samples, "--seed": seed}
+        plain = {"--batch": None, "--samples": NamedNetwork.samples, "--seed": 0}
+        given = [word for name, value in options.items() if value != plain[name] for word in (name, str(value))]
+        return shlex.join(["orthoscope", "fix", self.target, *given])
 
     def align(self, seed: int = 0, **options: Any) -> Alignment:
         """Build the network, draw a batch, and measure how its residual blocks align; options are those of `align`."""

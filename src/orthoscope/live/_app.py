@@ -21,7 +21,7 @@ from orthoscope.report.viewer import viewer_page
 
 _LOOK_EVERY = 0.5  # seconds between two looks at a log
 _MOST_SAMPLES = 4_096
-_NEEDS_SCRIPT = "<p>This page is drawn by its script, which did not run here.</p>"
+_NEEDS_SCRIPT = "This page is drawn by its script, which did not run here."
 
 
 class Exploration:
@@ -52,7 +52,7 @@ class Exploration:
             "norms": list(VECTOR_NORMS),
             "inits": list(SCHEMES),
         }
-        return HTMLResponse(viewer_page([], "Explore", _NEEDS_SCRIPT, live))
+        return HTMLResponse(viewer_page([], "Explore", _NEEDS_SCRIPT, live=live))
 
     async def theory(self, request: Request) -> Response:
         """Parts of curves, one line of JSON each, as they are worked out."""

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from orthoscope.diagnosis.document import finite
 from orthoscope.diagnosis.expectations import Expected, expected_numbers
 from orthoscope.diagnosis.forecast import Prospect, mlp_arguments
 from orthoscope.diagnosis.inspection import mlp_hyperparameters
 from orthoscope.diagnosis.targets import NamedNetwork
 from orthoscope.findings import State
 from orthoscope.live._events import Hub
+from orthoscope.report.document import finite
 from orthoscope.theory import (
     Hyperparameters,
     Inputs,

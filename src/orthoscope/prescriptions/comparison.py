@@ -1,19 +1,29 @@
 """A network before and after a change: the two axes of trainability, every number, and the rule that keeps a change."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from orthoscope.diagnosis import Diagnosis
-from orthoscope.diagnosis.document import environment, finite
+from orthoscope.diagnosis.document import environment
 from orthoscope.diagnosis.saved import saved_diagnosis, saved_documents
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.prescriptions.prescription import Effect
 from orthoscope.probe import Layer
 from orthoscope.report import comparison_markdown
+from orthoscope.report.document import (
+    ChangedFinding,
+    ComparisonDocument,
+    DiagnosisDocument,
+    KindPair,
+    LayerPair,
+    LayerProfile,
+    NumberPair,
+    Verdicts,
+    copied,
+)
 
 # Overflowing outputs are a failure of the forward pass, whatever the symptom.
 _FORWARD_CHECKS = ("finite outputs",)
@@ -95,10 +105,6 @@ def _or_infinite(value: float) -> float:
     return value if math.isfinite(value) else math.inf
 
 
-SCHEMA = "orthoscope.comparison/1"
-_PROFILE = ("gap", "effective_rank", "overlap", "rms", "gradient_norm")
-
-
 @dataclass(frozen=True, repr=False)
 class Comparison(Viewed):
     """Two diagnoses side by side, made by `compare`.
@@ -137,39 +143,26 @@ class Comparison(Viewed):
         new = ", ".join(dict.fromkeys(str(finding.check) for finding in self.appeared))
         return verdicts + (f"; no longer found: {gone}" if gone else "") + (f"; newly found: {new}" if new else "")
 
-    def document(self) -> dict[str, Any]:
-        """Both diagnoses whole, and what changed between them."""
-        return {
-            "schema": SCHEMA,
-            "name": self.after.name,
-            "verdict": {"before": str(self.before.verdict), "after": str(self.after.verdict)},
-            "improved": self.improved,
-            "summary": self.summary,
-            "numbers": [
-                {"name": name, "before": finite(old), "after": finite(new), "unit": unit}
-                for name, old, new, unit in self._numbers()
-            ],
-            "vanished": [_finding(finding) for finding in self.vanished],
-            "appeared": [_finding(finding) for finding in self.appeared],
-            "layers": _paired(self.before.layers, self.after.layers),
-            "before": self.before.document(),
-            "after": self.after.document(),
-            "environment": environment(),
-        }
+    def as_document(self, details: bool = True) -> ComparisonDocument:
+        """Return both diagnoses whole, and what changed between them."""
+        return compared_documents(self.before.as_document(details), self.after.as_document(details), self)
 
     def markdown(self) -> str:
         """Markdown for a pull request: the verdicts, a table of main numbers, what vanished and appeared."""
-        return comparison_markdown(self.document())
+        return comparison_markdown(self.as_document(details=False))
 
-    def _numbers(self) -> list[tuple[str, float, float, str]]:
+    @property
+    def numbers(self) -> tuple[NumberPair, ...]:
+        """The main numbers of both networks."""
         old, new = self.before, self.after
         grown, grows = (float("nan") if d.gradients is None else d.gradients.growth for d in (old, new))
-        return [
+        rows = [
             ("orthogonality gap", old.gap, new.gap, "0 orthogonal, 1 one direction"),
             ("gradient slope", old.slope, new.slope, "log-gradient per weight layer toward the input"),
             ("gradient growth", grown, grows, "e-folds from output to input"),
-            ("parameters", float(old.recording.parameters), float(new.recording.parameters), "numbers"),
+            ("parameters", old.recording.parameters, new.recording.parameters, "numbers"),
         ]
+        return tuple(NumberPair(name=name, before=one, after=other, unit=unit) for name, one, other, unit in rows)
 
 
 def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
@@ -201,55 +194,60 @@ def _found_only_in(one: Diagnosis, other: Diagnosis) -> tuple[Finding, ...]:
     return tuple(f for f in one.findings if f.state is State.FOUND and f.check not in elsewhere)
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "check": finding.check,
-        "symptom": str(finding.symptom),
-        "severity": str(finding.severity),
-        "layer": finding.layer,
-        "reason": finding.reason,
-    }
+def compared_documents(
+    before: DiagnosisDocument, after: DiagnosisDocument, comparison: Comparison
+) -> ComparisonDocument:
+    """Write down a comparison with the documents of both diagnoses."""
+    return copied(
+        ComparisonDocument,
+        comparison,
+        name=comparison.after.name,
+        verdict=Verdicts(before=comparison.before.verdict, after=comparison.after.verdict),
+        vanished=tuple(copied(ChangedFinding, finding) for finding in comparison.vanished),
+        appeared=tuple(copied(ChangedFinding, finding) for finding in comparison.appeared),
+        layers=_paired(comparison.before.layers, comparison.after.layers),
+        before=before,
+        after=after,
+        environment=environment(),
+    )
 
 
-def _paired(before: Sequence[Layer], after: Sequence[Layer]) -> list[dict[str, Any]]:
+def _paired(before: Sequence[Layer], after: Sequence[Layer]) -> tuple[LayerPair, ...]:
     """Rows of the same module call side by side, in the order of the network as it is now; what is gone comes last."""
     old = {(layer.name, layer.call): layer for layer in before}
-    rows: list[dict[str, Any]] = [_row(layer, old.pop((layer.name, layer.call), None), layer) for layer in after]
-    return rows + [_row(layer, layer, None) for layer in old.values()]
+    rows = [_row(layer, old.pop((layer.name, layer.call), None), layer) for layer in after]
+    return (*rows, *(_row(layer, layer, None) for layer in old.values()))
 
 
-def _row(named: Layer, old: Layer | None, new: Layer | None) -> dict[str, Any]:
-    return {
-        "name": named.name,
-        "call": named.call,
-        "kind": {"before": None if old is None else old.kind, "after": None if new is None else new.kind},
-        "depth": named.depth,
-        "before": _profile(old),
-        "after": _profile(new),
-    }
+def _row(named: Layer, old: Layer | None, new: Layer | None) -> LayerPair:
+    return copied(
+        LayerPair,
+        named,
+        kind=KindPair(before=None if old is None else old.kind, after=None if new is None else new.kind),
+        before=None if old is None else copied(LayerProfile, old),
+        after=None if new is None else copied(LayerProfile, new),
+    )
 
 
-def _profile(layer: Layer | None) -> Mapping[str, float | None] | None:
-    return None if layer is None else {name: finite(getattr(layer, name)) for name in _PROFILE}
+def compared_files(before: Path, after: Path) -> list[ComparisonDocument]:
+    """Return the comparisons of the one network in each file, or of those whose names are in both.
 
-
-def compared_files(before: Path, after: Path) -> list[dict[str, Any]]:
-    """Documents of the comparisons: of the one network in each file, or of those whose names are in both."""
+    Raises:
+        ValueError: If a file holds no diagnoses, no name is in both, or a name is in one of them twice.
+    """
     old, new = saved_documents(before), saved_documents(after)
     if len(old) == len(new) == 1:
-        return [compared_documents(old[0], new[0])]
-    named = {document["name"]: document for document in old}
-    if len(named) < len(old) or len({document["name"] for document in new}) < len(new):
+        return [_compared(old[0], new[0])]
+    named = {document.name: document for document in old}
+    if len(named) < len(old) or len({document.name for document in new}) < len(new):
         raise ValueError(
             "networks are matched by name, and one name is there twice: compare files with one network each"
         )
-    pairs = [(named[document["name"]], document) for document in new if document["name"] in named]
+    pairs = [(named[document.name], document) for document in new if document.name in named]
     if not pairs:
         raise ValueError(f"{str(before)!r} and {str(after)!r} have no network of the same name: save them one by one")
-    return [compared_documents(*pair) for pair in pairs]
+    return [_compared(*pair) for pair in pairs]
 
 
-def compared_documents(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """As `compare` of the two diagnoses, with both documents in it as they were saved."""
-    comparison = compare(saved_diagnosis(before), saved_diagnosis(after))
-    return {**comparison.document(), "before": before, "after": after}
+def _compared(before: DiagnosisDocument, after: DiagnosisDocument) -> ComparisonDocument:
+    return compared_documents(before, after, compare(saved_diagnosis(before), saved_diagnosis(after)))

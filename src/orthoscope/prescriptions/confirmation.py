@@ -13,14 +13,15 @@ from torch.nn import functional as F
 
 from orthoscope.diagnosis import Diagnosis, diagnose
 from orthoscope.diagnosis.calibration import trained
-from orthoscope.diagnosis.document import environment, finite
+from orthoscope.diagnosis.document import environment
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Verdict
 from orthoscope.prescriptions._tasks import constant_loss, fitting_task, shallow_network
 from orthoscope.probe.modules import unwrapped
+from orthoscope.report import document
+from orthoscope.report.document import ConfirmationDocument, copied
 from orthoscope.training import History, Loss, minibatches, train
 
-SCHEMA = "orthoscope.confirmation/1"
 # Adam for so many steps at these rates, as the networks were trained that set the limits of a verdict.
 LEARNING_RATES = (1e-2, 1e-3, 1e-4)
 STEPS = 150
@@ -106,33 +107,19 @@ class Confirmation(Viewed):
             f"{self.reference} {self.reference_loss:.3g} ({self.source}); verdict {self.verdict} {said}"
         )
 
-    def document(self) -> dict[str, Any]:
-        """Plain data, losses of every step included."""
-        return {
-            "schema": SCHEMA,
-            "name": self.name,
-            "verdict": str(self.verdict),
-            "outcome": self.outcome,
-            "confirmed": self.confirmed,
-            "summary": self.summary,
-            "final_loss": finite(self.final_loss),
-            "guessing_loss": finite(self.guessing_loss),
-            "reference_loss": finite(self.reference_loss),
-            "reference": self.reference,
-            "source": self.source,
-            "steps": self.steps,
-            "runs": [
-                {
-                    "learning_rate": run.learning_rate,
-                    "final": finite(run.final),
-                    "best": finite(run.history.best),
-                    "stopped": run.history.stopped,
-                    "losses": [finite(loss) for loss in run.history.losses],
-                }
-                for run in self.runs
-            ],
-            "environment": environment(),
-        }
+    def as_document(self, details: bool = True) -> ConfirmationDocument:
+        """Return the document, with the losses of every step."""
+        runs = (
+            document.Run(
+                learning_rate=run.learning_rate,
+                final=run.final,
+                best=run.history.best,
+                stopped=run.history.stopped,
+                losses=tuple(run.history.losses),
+            )
+            for run in self.runs
+        )
+        return copied(ConfirmationDocument, self, runs=tuple(runs), environment=environment())
 
 
 def confirm(

@@ -26,6 +26,9 @@ from orthoscope.theory import Hyperparameters, Inputs, NoTheory, propagate
 LINEAR = 1e-3
 
 
+_GAINS_SHOWN = 6
+
+
 @dataclass(frozen=True)
 class Shaping:
     r"""A gain for every activation, in forward order, and the measurements it was chosen by.
@@ -43,6 +46,16 @@ class Shaping:
     exponent: float
     law: GainLaw
     rates: Mapping[float, float]
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name} {gain:.3g}" for name, gain in list(self.gains.items())[:_GAINS_SHOWN])
+        more = ", …" if len(self.gains) > _GAINS_SHOWN else ""
+        return (
+            f"gains of {len(self.gains)} activations, layer^-{self.exponent:.3g}: {shown}{more}\n"
+            f"log-gradient from last layer to first: {self.growth:+.2f}, without gains {self.growth_unshaped:+.2f}"
+        )
+
+    __repr__ = __str__
 
     @property
     def growth(self) -> float:

@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from torch import nn
 
+from orthoscope import report
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.diagnosis.inspection import doubt_that_drawn
 from orthoscope.findings import Verdict
@@ -29,6 +30,16 @@ class Plan(Sequence[Prescription]):
     steps: tuple[Prescription, ...]
     refusal: str = ""
     allowed: bool = False
+
+    def __str__(self) -> str:
+        name, verdict = self.diagnosis.name, self.diagnosis.verdict
+        if not self.steps:
+            return f"{name} is {verdict}: nothing to change"
+        first = f"{name} is {verdict}: {len(self.steps)} prescriptions, the most promising first"
+        refused = [self.refusal] if self.refusal else []
+        return "\n".join([first, *refused, "", report.plan_text([step.as_document() for step in self.steps])])
+
+    __repr__ = __str__
 
     @overload
     def __getitem__(self, index: int) -> Prescription: ...

@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from orthoscope import report
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.diagnosis.checks import fitted_slope
-from orthoscope.diagnosis.document import finite
 from orthoscope.diagnosis.expectations import Expectation, expected_numbers
 from orthoscope.findings import Verdict
+from orthoscope.report import document
+from orthoscope.report.document import copied
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,9 @@ class Effect:
     slope: float = math.nan
     reason: str = ""
 
-    def document(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"gap": finite(self.gap), "slope": finite(self.slope), "reason": self.reason or None}
+    def as_document(self) -> document.Effect:
+        """Return the part of a document."""
+        return document.Effect(gap=self.gap, slope=self.slope, reason=self.reason or None)
 
 
 NOT_PREDICTED = Effect(reason="not predicted")
@@ -117,19 +119,20 @@ class Prescription:
         for change in self.changes:
             change.apply_(model, batch)
 
-    def document(self) -> dict[str, Any]:
-        """Plain data, as in the documents of a plan and of a fix."""
-        return {
-            "name": self.name,
-            "why": self.why,
-            "code": self.code,
-            "advice": not self.changes,
-            "architecture": self.architecture,
-            "predicted": self.predicted.document(),
-            "measured": None if self.measured is None else self.measured.document(),
-            "verdict": None if self.verdict is None else str(self.verdict),
-            "outcome": self.outcome,
-        }
+    def __str__(self) -> str:
+        return report.plan_text([self.as_document()])
+
+    __repr__ = __str__
+
+    def as_document(self) -> document.Prescription:
+        """Return the part of the documents of a plan and of a fix."""
+        return copied(
+            document.Prescription,
+            self,
+            advice=not self.changes,
+            predicted=self.predicted.as_document(),
+            measured=None if self.measured is None else self.measured.as_document(),
+        )
 
 
 def foreseen(diagnosis: Diagnosis, **changed: Any) -> Callable[[], Effect]:

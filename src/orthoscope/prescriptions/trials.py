@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from torch import nn
@@ -17,18 +16,7 @@ from orthoscope.prescriptions.confirmation import Confirmation
 from orthoscope.prescriptions.plan import Plan, prescribe
 from orthoscope.prescriptions.prescription import Prescription, snippet
 from orthoscope.probe.modules import unwrapped
-
-SCHEMA = "orthoscope.fix/1"
-
-
-class Outcome(StrEnum):
-    """How a fix ended."""
-
-    FIXED = "fixed"  # healthy now
-    IMPROVED = "improved"  # better by the rule, but not healthy
-    HEALTHY = "healthy before"
-    TRAINED = "trained weights left alone"
-    NOTHING_HELPED = "nothing helped"
+from orthoscope.report.document import Confirmations, FixDocument, FixOutcome, Verdicts, copied
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +40,7 @@ class Fix(Viewed):
     after: Diagnosis
     steps: tuple[Prescription, ...]
     plan: tuple[Prescription, ...]
-    outcome: Outcome
+    outcome: FixOutcome
     sentence: str
     confirmations: tuple[Confirmation, Confirmation] | None = None
     code: str = ""
@@ -67,23 +55,20 @@ class Fix(Viewed):
         """The two diagnoses side by side."""
         return compare(self.before, self.after)
 
-    def document(self) -> dict[str, Any]:
-        """Everything as plain data, in the versioned schema; weights are not part of it."""
-        return {
-            "schema": SCHEMA,
-            "name": self.before.name,
-            "outcome": str(self.outcome),
-            "sentence": self.sentence,
-            "verdict": {"before": str(self.before.verdict), "after": str(self.after.verdict)},
-            "steps": [step.document() for step in self.steps],
-            "plan": [step.document() for step in self.plan],
-            "snippet": self.snippet,
-            "comparison": self.comparison.document(),
-            "confirmation": None
-            if self.confirmations is None
-            else {when: one.document() for when, one in zip(("before", "after"), self.confirmations, strict=True)},
-            "environment": environment(),
-        }
+    def as_document(self, details: bool = True) -> FixDocument:
+        """Return the document; weights are not part of it."""
+        confirmed = self.confirmations and [one.as_document(details) for one in self.confirmations]
+        return copied(
+            FixDocument,
+            self,
+            name=self.before.name,
+            verdict=Verdicts(before=self.before.verdict, after=self.after.verdict),
+            steps=tuple(step.as_document() for step in self.steps),
+            plan=tuple(step.as_document() for step in self.plan),
+            comparison=self.comparison.as_document(details),
+            confirmation=Confirmations(before=confirmed[0], after=confirmed[1]) if confirmed else None,
+            environment=environment(),
+        )
 
 
 Progress = Callable[[float, str], None]  # the share that is done, and what is going on
@@ -173,9 +158,9 @@ def fix_by_plan(
     before = plan.diagnosis
     _refuse_unjudgeable(before)
     if before.verdict is Verdict.HEALTHY:
-        return _unchanged(model, plan, Outcome.HEALTHY, "the network is healthy: nothing was changed", plan.steps)
+        return _unchanged(model, plan, FixOutcome.HEALTHY, "the network is healthy: nothing was changed", plan.steps)
     if plan.refusal:
-        return _unchanged(model, plan, Outcome.TRAINED, plan.refusal, plan.steps)
+        return _unchanged(model, plan, FixOutcome.TRAINED, plan.refusal, plan.steps)
 
     def measured(candidate: nn.Module) -> Diagnosis:
         return diagnose(candidate, batch, loss, name=before.name, max_samples=max_samples, seed=seed)
@@ -239,7 +224,7 @@ def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model:
     attempted = tuple(tried.get(step.name, step) for step in plan.steps)
     if not state.steps or not kept(axes(before), state.axes):
         sentence = "no prescription improved the network without making something else worse: nothing was changed"
-        return _unchanged(model, plan, Outcome.NOTHING_HELPED, sentence, attempted)
+        return _unchanged(model, plan, FixOutcome.NOTHING_HELPED, sentence, attempted)
     steps = tuple(replace(step, outcome="kept") for step in state.steps)
     done = {step.name: step for step in steps}
     sentence = f"{before.verdict} → {state.diagnosis.verdict} by {', then '.join(done)}"
@@ -251,12 +236,14 @@ def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model:
         state.diagnosis,
         steps,
         tuple(done.get(step.name, step) for step in attempted),
-        Outcome.FIXED if state.diagnosis.verdict is Verdict.HEALTHY else Outcome.IMPROVED,
+        FixOutcome.FIXED if state.diagnosis.verdict is Verdict.HEALTHY else FixOutcome.IMPROVED,
         sentence,
     )
 
 
-def _unchanged(model: nn.Module, plan: Plan, outcome: Outcome, sentence: str, steps: tuple[Prescription, ...]) -> Fix:
+def _unchanged(
+    model: nn.Module, plan: Plan, outcome: FixOutcome, sentence: str, steps: tuple[Prescription, ...]
+) -> Fix:
     return Fix(copy.deepcopy(unwrapped(model)), plan.diagnosis, plan.diagnosis, (), steps, outcome, sentence)
 
 

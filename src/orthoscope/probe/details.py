@@ -122,6 +122,12 @@ class WeightSpectrum:
     columns: int
     values: tuple[float, ...]
 
+    def __str__(self) -> str:
+        ends = f"from {self.values[0]:.3g} to {self.values[-1]:.3g}" if self.values else "none"
+        return f"singular values of a {self.rows}×{self.columns} matrix: {ends}"
+
+    __repr__ = __str__
+
 
 class WeightReferences:
     """Weak references to the weight layers of a model, with their state, so that later changes are noticed."""

@@ -91,6 +91,17 @@ class Layer:
     trainable: bool = False
     tokens: int = 0
 
+    def __str__(self) -> str:
+        size = "×".join(map(str, self.shape)) or "scalar"
+        gradient = "" if self.gradient_norm is None else f", gradient norm {self.gradient_norm:.3g}"
+        first = f"{self.name or '(model)'}: {self.kind} {size}"
+        if self.sample_view is None:
+            return f"{first}, {self.status}{gradient}"
+        rank = f"effective rank {self.effective_rank:.1f} of {self.capacity}"
+        return f"{first}, gap {self.gap:.2f}, {rank}, overlap {self.overlap:.2f}, rms {self.rms:.3g}{gradient}"
+
+    __repr__ = __str__
+
     @property
     def capacity(self) -> int:
         """Largest rank that the samples can have here: their number, at most the units."""

@@ -19,6 +19,7 @@ from orthoscope.probe.restore import probing_mode, unguarded, untouched
 from orthoscope.probe.samples import WholeBatch
 
 Loss = Callable[..., Tensor]
+_LINES = 30  # layers that a recording prints
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,17 @@ class Recording:
     gradient_source: str
     notes: tuple[str, ...]
     factors: tuple[Tensor, ...] = field(default=(), repr=False, compare=False)
+
+    def __str__(self) -> str:
+        shown = [str(layer) for layer in self.layers]
+        if len(shown) > _LINES:
+            half = _LINES // 2
+            shown = [*shown[:half], f"… {len(shown) - 2 * half} more", *shown[-half:]]
+        source = f", gradient of {self.gradient_source}" if self.gradient_source else ""
+        first = f"{len(self.layers)} module calls on {self.samples} samples, {self.parameters:,} parameters{source}"
+        return "\n".join([first, *(f"  {line}" for line in shown)])
+
+    __repr__ = __str__
 
 
 def record(

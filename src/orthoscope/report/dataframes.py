@@ -2,39 +2,46 @@
 
 import importlib
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from types import NoneType
+from typing import Any, get_args
 
-from orthoscope.report.reading import Document, Number, is_prediction, is_residual, is_watch
+from orthoscope.report.document import (
+    Block,
+    Depth,
+    DiagnosisDocument,
+    Document,
+    Expected,
+    Layer,
+    Part,
+    PredictionDocument,
+    ResidualDocument,
+    Snapshot,
+    View,
+    WatchDocument,
+    as_document,
+    quantities,
+)
+from orthoscope.report.document.conversion import declared_fields
 
 Row = dict[str, Any]
 LIBRARIES = ("pandas", "polars")
-_PLAIN = ("name", "call", "kind", "depth", "samples", "units", "status", "rms", "gradient_norm", "weight_gradient_norm")
-_VIEW = (
-    "gap",
-    "isometry_gap",
-    "effective_rank",
-    "stable_rank",
-    "numerical_rank",
-    "overlap",
-    "mean_energy",
-)
-_EXPECTED = ("rms", "overlap", "gap", "effective_rank", "isometry_gap", "gradient_norm")
-_SCALARS = (
-    "worst_gap",
-    "min_effective_rank",
-    "mean_overlap",
-    "gradient_slope",
-    "risk",
-    "record_seconds",
-)
 
 
-def frame(document: Document, library: str = "pandas") -> Any:
-    """A `DataFrame` of the library that is named; what is undefined is nan, a dependent batch has an infinite gap."""
+def frame(content: Any, library: str = "pandas") -> Any:
+    """Return a `DataFrame` of the library that is named.
+
+    Args:
+        content: A document, as its dataclass or as JSON data.
+        library: "pandas" or "polars".
+
+    Returns:
+        A row for every layer, depth, block or snapshot. What is undefined is nan; a linearly dependent batch has an
+        infinite isometry gap.
+    """
     if library not in LIBRARIES:
         raise ValueError(f"a frame is made by {' or '.join(LIBRARIES)}, got {library!r}")
-    rows = frame_rows(document)
+    rows = frame_rows(as_document(content))
     try:
         module = importlib.import_module(library)
     except ModuleNotFoundError:
@@ -46,56 +53,63 @@ def frame(document: Document, library: str = "pandas") -> Any:
 
 
 def frame_rows(document: Document) -> list[Row]:
-    """The rows as plain data, all with the same names in the same order."""
-    if is_prediction(document):
-        return [_depth(row) for row in document["depths"]]
-    if is_residual(document):
-        return [_block(row) for row in document["blocks"]]
-    if is_watch(document):
-        return [_look(record) for record in document["history"]]
-    return [_layer(layer) for layer in document["layers"]]
+    """Return the rows as plain data, all with the same names in the same order: the fields of the document."""
+    match document:
+        case DiagnosisDocument():
+            return [_layer(layer) for layer in document.layers]
+        case PredictionDocument():
+            return [_depth(row) for row in document.depths]
+        case ResidualDocument():
+            return [_block(block) for block in document.blocks]
+        case WatchDocument():
+            return [_snapshot(record) for record in document.history]
+    raise ValueError(f"a document of {document.schema} has no table: ask one of the diagnoses in it")
 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
-def _number(value: Number | None) -> float:
-    return math.nan if value is None else float(value)
+def _plain(part: Part) -> Row:
+    """Return the fields of a part that are one number or word; null is nan."""
+    values = {field.name: (field.hint, getattr(part, field.attribute)) for field in declared_fields(type(part))}
+    return {name: _number(value, hint) for name, (hint, value) in values.items() if _is_column(hint)}
 
 
-def _layer(layer: Mapping[str, Any]) -> Row:
-    row: Row = {name: layer[name] for name in _PLAIN}
-    row |= {name: _number(layer[name]) for name in ("depth", "rms", "gradient_norm", "weight_gradient_norm")}
-    row["shape"] = "x".join(map(str, layer["shape"]))
-    for prefix, view in (("", layer["sample_view"]), ("token_", layer["token_view"])):
-        row |= {prefix + name: _number(None if view is None else view[name]) for name in _VIEW}
-    if layer["rank_deficient"]:
+def _is_column(hint: Any) -> bool:
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+    return all(isinstance(kind, type) and issubclass(kind, int | float | str) for kind in kinds)
+
+
+def _number(value: Any, hint: Any = int | None) -> Any:
+    """Return what a column holds: where some rows may be null, all are of type float."""
+    if isinstance(value, str):
+        return str(value)
+    return float(math.nan if value is None else value) if NoneType in get_args(hint) else value
+
+
+def _optional(kind: type[Part], part: Part | None, prefix: str) -> Row:
+    """Return the columns of a part that may be missing."""
+    names = [field.attribute for field in declared_fields(kind)]
+    return {prefix + name: _number(getattr(part, name, None)) for name in names}
+
+
+def _layer(layer: Layer) -> Row:
+    row = _plain(layer) | {"shape": "x".join(map(str, layer.shape))}
+    row |= _optional(View, layer.sample_view, "") | _optional(View, layer.token_view, "token_")
+    if layer.rank_deficient:
         row["isometry_gap"] = math.inf
-    expected = layer["predicted"]
-    return row | {f"predicted_{name}": _number(None if expected is None else expected[name]) for name in _EXPECTED}
+    return row | _optional(Expected, layer.predicted, "predicted_")
 
 
-def _depth(row: Mapping[str, Any]) -> Row:
-    numbers = {name: _number(row[name]) for name in _EXPECTED if name in row}
-    more = {name: _number(row[name]) for name in ("overlap_deviation", "gradient_growth")}
-    symptoms = ", ".join(dict.fromkeys(finding["symptom"] for finding in row["findings"]))
-    return {"depth": row["depth"], **numbers, **more, "verdict": row["verdict"], "symptoms": symptoms}
+def _depth(row: Depth) -> Row:
+    return _plain(row) | {"symptoms": ", ".join(dict.fromkeys(finding.symptom for finding in row.findings))}
 
 
-def _block(row: Mapping[str, Any]) -> Row:
-    numbers = {name: _number(row[name]) for name in ("rank_ratio", "top_energy", "misalignment", "step")}
-    values = row["singular_values"]
-    sizes = {"inputs": row["inputs"], "outputs": row["outputs"], "dead": row["dead"]}
-    return {
-        "name": row["name"],
-        "skip": row["skip"],
-        **sizes,
-        "sigma1": _number(values[0] if values else None),
-        **numbers,
-    }
+def _block(block: Block) -> Row:
+    return _plain(block) | {"sigma1": _number(block.sigma1)}
 
 
-def _look(record: Mapping[str, Any]) -> Row:
-    scalars = {name: _number(record["scalars"].get(f"orthoscope/{name}")) for name in _SCALARS}
-    return {"step": record["step"], "verdict": record["verdict"], **scalars, "summary": record["summary"]}
+def _snapshot(record: Snapshot) -> Row:
+    scalars = {quantity.key: _number(record.scalar(quantity.key)) for quantity in quantities("snapshot")}
+    return {"step": record.step, "verdict": str(record.verdict), **scalars, "summary": record.summary}

@@ -1,7 +1,4 @@
-"""One page for a report: no network, readable from a file, on paper, in the dark, and without its script.
-
-Documents in and out of files: strict JSON, its schema, and a write that happens whole or not at all.
-"""
+"""Documents in and out of files: pages, strict JSON, its schema, and a write that happens whole or not at all."""
 
 import json
 import os
@@ -14,65 +11,108 @@ from typing import Any
 
 from orthoscope.files import replace
 from orthoscope.findings import Verdict
-from orthoscope.report.comparison_page import comparison_page
-from orthoscope.report.fix_page import fix_page
-from orthoscope.report.html import overview, safe
-from orthoscope.report.network_page import network
-from orthoscope.report.prediction_page import prediction_page
-from orthoscope.report.reading import COMPARISON, FIX, PREDICTION, RESIDUAL, WATCH, Document, the_single
-from orthoscope.report.residual import residual_page
+from orthoscope.report.document import (
+    ComparisonDocument,
+    ConfirmationDocument,
+    DiagnosisDocument,
+    Document,
+    FixDocument,
+    Part,
+    PredictionDocument,
+    ReportDocument,
+    ResidualDocument,
+    WatchDocument,
+    as_document,
+    to_data,
+)
+from orthoscope.report.terminal import gallery_text, text
 from orthoscope.report.viewer import viewer_page
-from orthoscope.report.watch import watch_page
-from orthoscope.report.wording import LONGEST_TITLE, shortened
+from orthoscope.report.watch import watch_table
+from orthoscope.report.wording import LONGEST_TITLE, printable, shortened
 
 _NOTEBOOK_HEIGHT = 700
-_PAGES = {
-    PREDICTION: prediction_page,
-    RESIDUAL: residual_page,
-    WATCH: watch_page,
-    COMPARISON: comparison_page,
-    FIX: fix_page,
+_STATIC_WIDTH = 110  # columns of the text that is read without scripts
+# What a file holds one of, in words; of diagnoses it may hold several.
+_SINGLE: dict[type[Part], str] = {
+    PredictionDocument: "prediction",
+    ResidualDocument: "residual alignment",
+    WatchDocument: "watch",
+    ComparisonDocument: "comparison",
+    FixDocument: "fix",
+    ConfirmationDocument: "confirmation",
 }
 
 
-def html(documents: list[Document]) -> str:
-    """A report, or any single document that has a page, as one self-contained HTML page."""
-    single = the_single(documents)
-    if single is not None:
-        if single["schema"] not in _PAGES:
-            raise ValueError(f"there is no page of a document of schema {single['schema']!r}: write .json instead")
-        return _PAGES[single["schema"]](single)
-    sections = "".join(network(documents, index) for index in range(len(documents)))
-    together = overview(documents) if len(documents) > 1 else ""
-    return viewer_page(documents, _title(documents), together + sections)
+def _alone(documents: Sequence[Document]) -> Document | None:
+    """Return the document that stands alone, as a prediction or a fix; None for diagnoses: one file holds either."""
+    single = [document for document in documents if not isinstance(document, DiagnosisDocument)]
+    if len(documents) > 1 and single:
+        kind = _SINGLE[type(single[0])]
+        raise ValueError(
+            f"a file holds one {kind} or several diagnoses, not {len(single)} of {len(documents)} documents "
+            f"{kind}s: write them one by one"
+        )
+    return single[0] if single else None
 
 
-def notebook(document: Document) -> str:
-    """The page in a frame of its own: its style cannot leak into the notebook, nor the notebook's into it.
+def html(contents: Sequence[Any]) -> str:
+    """One document, or several diagnoses, as one self-contained page that the viewer draws.
+
+    Args:
+        contents: Diagnoses, or one document of another kind, as their dataclasses or as JSON data.
+
+    Returns:
+        The page. It needs no network; without scripts it shows what the terminal prints.
+
+    Raises:
+        ValueError: If a document of another kind is not alone, or none of a kind that this version draws.
+    """
+    documents = [as_document(content) for content in contents]
+    single = _alone(documents)
+    eyebrow = "Orthoscope report" if single is None else f"Orthoscope {_SINGLE[type(single)]}"
+    together = [gallery_text(documents, _STATIC_WIDTH)] if len(documents) > 1 else []
+    static = "\n".join([*together, *map(_static, documents)])
+    return viewer_page(to_data(documents), _title(documents), static, eyebrow)
+
+
+def _static(document: Document) -> str:
+    """Return what is read without scripts: what a terminal shows; of a watch, updates and the last snapshot too."""
+    parts = [text(document, _STATIC_WIDTH)]
+    if isinstance(document, WatchDocument):
+        parts += [watch_table(document, width=_STATIC_WIDTH)] if document.rows else []
+        parts += [text(document.latest, _STATIC_WIDTH)] if document.latest is not None else []
+    return "\n".join(parts)
+
+
+def notebook(content: Any) -> str:
+    """Return the page in a frame of its own: its style cannot leak into the notebook, nor the notebook's into it.
 
     Its scripts run, but of an origin that is nobody's: they reach neither the notebook nor its cookies.
     """
     return (
-        f'<iframe srcdoc="{escape(html([document]), quote=True)}" sandbox="allow-scripts allow-downloads" '
+        f'<iframe srcdoc="{escape(html([content]), quote=True)}" sandbox="allow-scripts allow-downloads" '
         f'title="Orthoscope report" width="100%" height="{_NOTEBOOK_HEIGHT}" style="border:0"></iframe>'
     )
 
 
 def _title(documents: Sequence[Document]) -> str:
     if len(documents) == 1:
-        return safe(shortened(documents[0]["name"], LONGEST_TITLE)) or "a network without a name"
-    counts = Counter(document["verdict"] for document in documents)
+        (document,) = documents
+        both = (document.before.name, document.after.name) if isinstance(document, ComparisonDocument) else ()
+        names = dict.fromkeys(shortened(printable(name), LONGEST_TITLE) for name in both or (document.name,))
+        return " → ".join(name or "a network without a name" for name in names)
+    counts = Counter(document.verdict for document in documents if isinstance(document, DiagnosisDocument))
     parts = [f"{counts[verdict]} {verdict.lower()}" for verdict in reversed(Verdict) if counts[verdict]]
     return f"{len(documents)} networks" + (f": {', '.join(parts)}" if parts else "")
 
 
-SCHEMA = "orthoscope.report/2"
-
-
-def report_json(documents: list[Document]) -> str:
-    """Several diagnoses as one strict JSON text, any other document as it is: no nan, no infinity."""
-    content = the_single(documents) or {"schema": SCHEMA, "diagnoses": documents}
-    return json.dumps(content, allow_nan=False, indent=1) + "\n"
+def report_json(contents: Sequence[Any]) -> str:
+    """Return several diagnoses as one strict JSON text, any other document as it is: no nan, no infinity."""
+    documents = [as_document(content) for content in contents]
+    single = _alone(documents)
+    diagnoses = tuple(document for document in documents if isinstance(document, DiagnosisDocument))
+    content = ReportDocument(diagnoses=diagnoses) if single is None else single
+    return json.dumps(to_data(content), allow_nan=False, indent=1) + "\n"
 
 
 def schema() -> dict[str, Any]:
@@ -82,8 +122,11 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-def write(path: str | os.PathLike[str], documents: list[Document]) -> None:
-    """Write `.html` or `.json`; a file that was there before stays until the new one is complete."""
+def write(path: str | os.PathLike[str], documents: Sequence[Any]) -> None:
+    """Write documents, as their dataclasses or as JSON data, to `.html` or `.json`.
+
+    A file that was there before stays until the new one is complete.
+    """
     target = Path(path)
     renderers = {".html": html, ".json": report_json}
     render = renderers.get(target.suffix.lower())

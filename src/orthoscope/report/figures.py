@@ -1,11 +1,20 @@
 """A document as a matplotlib figure: profiles along the network, measured as lines, theory dashed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from orthoscope.report.dataframes import Row, frame_rows
-from orthoscope.report.reading import Document, is_prediction, is_residual, is_watch
+from orthoscope.report.document import (
+    Depth,
+    Document,
+    PredictionDocument,
+    Quantity,
+    ResidualDocument,
+    WatchDocument,
+    as_document,
+    quantities,
+)
 from orthoscope.report.wording import LONGEST_TITLE, printable, shortened
 
 _MEASURED, _THEORY = "#0072b2", "#d55e00"  # told apart by color-blind readers: Okabe & Ito
@@ -13,53 +22,30 @@ _MEASURED, _THEORY = "#0072b2", "#d55e00"  # told apart by color-blind readers: 
 
 @dataclass(frozen=True)
 class _Panel:
-    """One small plot: a column, the column that theory has beside it, and the axis."""
+    """One small plot of a quantity: the column that was measured and the one that theory predicts, empty if none."""
 
-    title: str
-    column: str
-    expected: str = ""
-    logarithmic: bool = False
-
-
-_LAYERS = (
-    _Panel("orthogonality gap", "gap", "predicted_gap"),
-    _Panel("effective rank", "effective_rank", "predicted_effective_rank"),
-    _Panel("mean overlap", "overlap", "predicted_overlap"),
-    _Panel("rms of the output", "rms", "predicted_rms", logarithmic=True),
-    _Panel("gradient norm", "gradient_norm", "predicted_gradient_norm", logarithmic=True),
-)
-_DEPTHS = (
-    _Panel("orthogonality gap", "", "gap"),
-    _Panel("effective rank", "", "effective_rank"),
-    _Panel("mean overlap", "", "overlap"),
-    _Panel("e-folds of the gradient", "", "gradient_growth"),
-)
-_BLOCKS = (
-    _Panel("largest singular value", "sigma1"),
-    _Panel("misalignment", "misalignment"),
-    _Panel("energy of the top directions", "top_energy"),
-    _Panel("length of the step", "step"),
-)
-_LOOKS = (
-    _Panel("worst gap", "worst_gap"),
-    _Panel("least effective rank", "min_effective_rank"),
-    _Panel("mean overlap", "mean_overlap"),
-    _Panel("log-gradient per layer", "gradient_slope"),
-)
+    quantity: Quantity
+    measured: str
+    predicted: str = ""
 
 
-def figure(document: Document) -> Any:
-    """A `matplotlib.figure.Figure`, made without pyplot: no window, no global state, the same in threads."""
+def figure(content: Any) -> Any:
+    """Return a `matplotlib.figure.Figure` of the main quantities of a document, its dataclass or JSON data.
+
+    It is made without pyplot: no window, no global state, the same in threads.
+    """
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
             "plot needs matplotlib, which is not installed: pip install matplotlib, or .save('report.html')"
         ) from None
-    panels, along, rows = _panels(document)
+    document = as_document(content)
+    rows = frame_rows(document)
+    panels, along = _panels(document)
     drawn = Figure(figsize=(3.1 * len(panels), 2.9), layout="constrained")
-    title = shortened(printable(document["name"]), LONGEST_TITLE)
-    verdict = document.get("verdict", "")
+    title = shortened(printable(document.name), LONGEST_TITLE)
+    verdict = getattr(document, "verdict", "")
     # A name may hold dollars: it is not mathematics.
     drawn.suptitle(f"{title}: {verdict}" if verdict else title, parse_math=False)
     for axes, panel in zip(drawn.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
@@ -67,27 +53,34 @@ def figure(document: Document) -> Any:
     return drawn
 
 
-def _panels(document: Document) -> tuple[Sequence[_Panel], str, list[Row]]:
-    rows = frame_rows(document)
-    if is_prediction(document):
-        return _DEPTHS, "depth", rows
-    if is_watch(document):
-        return _LOOKS, "step", rows
-    return (_BLOCKS, "block", rows) if is_residual(document) else (_LAYERS, "module call", rows)
+def _panels(document: Document) -> tuple[list[_Panel], str]:
+    """Return a panel for every main quantity, and what runs along the horizontal axis."""
+    layer = [quantity for quantity in quantities("layer") if quantity.is_main]
+    if isinstance(document, PredictionDocument):
+        found = [*layer, *quantities("depth")]
+        known = {field.name for field in fields(Depth)}
+        shown = [one for one in found if one.is_main and one.key in known and one.axis != "log"]
+        return [_Panel(quantity, "", quantity.key) for quantity in shown], "depth"
+    if isinstance(document, WatchDocument):
+        return [_Panel(quantity, quantity.key) for quantity in quantities("snapshot") if quantity.is_main], "step"
+    if isinstance(document, ResidualDocument):
+        return [_Panel(quantity, quantity.key) for quantity in quantities("block") if quantity.is_main], "block"
+    return [_Panel(one, one.key, f"predicted_{one.key}" if one.is_predicted else "") for one in layer], "module call"
 
 
 def _draw(axes: Any, panel: _Panel, rows: Sequence[Row], along: str) -> None:
+    quantity = panel.quantity
     places = [row.get(along, index) for index, row in enumerate(rows, start=1)]
-    if panel.column:
-        axes.plot(places, [row[panel.column] for row in rows], color=_MEASURED, marker=".", label="measured")
-    if panel.expected:
-        known = [(place, row[panel.expected]) for place, row in zip(places, rows, strict=True)]
+    if panel.measured:
+        axes.plot(places, [row[panel.measured] for row in rows], color=_MEASURED, marker=".", label="measured")
+    if panel.predicted:
+        known = [(place, row[panel.predicted]) for place, row in zip(places, rows, strict=True)]
         known = [(place, value) for place, value in known if value == value]  # gaps are modules that theory passes by
         if known:
             axes.plot(*zip(*known, strict=True), color=_THEORY, linestyle="--", label="theory")
-    if panel.logarithmic and any(row[panel.column] > 0 for row in rows):
+    if quantity.axis == "log" and any(row[panel.measured or panel.predicted] > 0 for row in rows):
         axes.set_yscale("log")
-    axes.set_title(panel.title, fontsize="medium")
+    axes.set_title(f"{quantity.label} ({quantity.unit})" if quantity.unit else quantity.label, fontsize="medium")
     axes.set_xlabel(along)
-    if panel.column and panel.expected and axes.lines[1:]:
+    if panel.measured and panel.predicted and axes.lines[1:]:
         axes.legend(fontsize="small")

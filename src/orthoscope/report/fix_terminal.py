@@ -1,6 +1,6 @@
 """Fixes, comparisons and confirmations in a terminal: the answer first, then before and after, then code to paste."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -9,74 +9,107 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orthoscope.report.comparison_page import spaced_weights
-from orthoscope.report.reading import Document
-from orthoscope.report.wording import UNDEFINED, fixed, labeled, number, printable, significant, verdict_text
+from orthoscope.report.document import (
+    ChangedFinding,
+    ComparisonDocument,
+    ConfirmationDocument,
+    DiagnosisDocument,
+    Document,
+    FixDocument,
+    LayerPair,
+    LayerProfile,
+    Number,
+    NumberPair,
+    Prescription,
+    as_document,
+    quantity,
+)
+from orthoscope.report.names import wrapped
+from orthoscope.report.wording import (
+    LABEL_WIDTH,
+    UNDEFINED,
+    fixed,
+    labeled,
+    number,
+    printable,
+    signed,
+    significant,
+    verdict_text,
+    written,
+)
+
+_LAYERS_SHOWN = 12
+_NAME_WIDTH = 34
 
 
-def comparison_terminal(document: Document) -> RenderableType:
+def comparison_terminal(document: ComparisonDocument) -> RenderableType:
     """Verdicts, headline numbers, findings that went and came, and layers evenly spaced along the depth."""
-    verdict = document["verdict"]
+    before, after = verdict_text(document.verdict.before), verdict_text(document.verdict.after)
     parts: list[RenderableType] = [
-        labeled(
-            "COMPARED",
-            Text.assemble(
-                verdict_text(verdict["before"]),
-                " → ",
-                verdict_text(verdict["after"]),
-                "  ",
-                printable(document["name"]),
-            ),
-        ),
-        Padding(_numbers(document["numbers"]), (1, 0)),
-        *_findings("gone", document["vanished"]),
-        *_findings("new", document["appeared"]),
-        Padding(_layers(document["layers"]), (1, 0, 0, 0)),
+        labeled("COMPARED", Text.assemble(before, " → ", after, "  ", printable(document.name))),
+        Padding(_numbers(document.numbers), (1, 0)),
+        *_findings("gone", document.vanished),
+        *_findings("new", document.appeared),
+        Padding(_layers(document.layers), (1, 0, 0, 0)),
     ]
     return Group(*parts)
 
 
-def fix_terminal(document: Document) -> RenderableType:
-    """What was done and what it changed, then all that was thought of; `code_to_paste` goes below it."""
-    parts: list[RenderableType] = [labeled("FIX", Text(printable(document["sentence"])))]
-    if document["steps"]:
-        parts.append(Padding(_numbers(document["comparison"]["numbers"]), (1, 0)))
-    for when in ("before", "after"):
-        confirmation = (document["confirmation"] or {}).get(when)
-        if confirmation is not None:
-            parts.append(labeled(when, Text(printable(confirmation["summary"]))))
-    considered = [step for step in document["plan"] if not step["outcome"].startswith("does not apply")]
+def fix_terminal(document: FixDocument) -> RenderableType:
+    """What was done and what it changed, then all that was considered; `code_to_paste` goes below it."""
+    parts: list[RenderableType] = [labeled("FIX", Text(printable(document.sentence)))]
+    if document.steps:
+        parts.append(Padding(_numbers(document.comparison.numbers), (1, 0)))
+    if document.confirmation is not None:
+        parts.append(labeled("before", Text(printable(document.confirmation.before.summary))))
+        parts.append(labeled("after", Text(printable(document.confirmation.after.summary))))
+    considered = [step for step in document.plan if not step.outcome.startswith("does not apply")]
     if considered:
         parts.append(Padding(_plan(considered), (1, 0)))
     return Group(*parts)
 
 
+def plan_text(prescriptions: Sequence[Prescription]) -> str:
+    """Return prescriptions as text: why each is made, what theory predicts of it, and its code."""
+    lines: list[str] = []
+    for number_of, step in enumerate(prescriptions, start=1):
+        predicted = step.predicted
+        known = predicted.gap is not None or predicted.slope is not None
+        effect = f"gap {fixed(predicted.gap)}, slope {signed(predicted.slope)}" if known else predicted.reason or ""
+        lines += [f"{number_of}. {step.name}{' (advice)' if step.advice else ''}: {step.why}"]
+        lines += [f"   predicted: {effect}"] if effect and not step.advice else []
+        lines += [f"     {line}" for line in step.code.splitlines()]
+    return "\n".join(map(printable, lines))
+
+
 def code_to_paste(document: Document) -> str:
-    """The code of a fix, to be printed as it is: a terminal that breaks its lines breaks it. Empty if there is none."""
-    return "\n".join(printable(line) for line in document.get("snippet", "").splitlines())
+    """Return code or a command to be printed as it is: a terminal that breaks its lines breaks it. Empty if none."""
+    if isinstance(document, FixDocument):
+        return "\n".join(printable(line) for line in document.snippet.splitlines())
+    steps = document.next_steps if isinstance(document, DiagnosisDocument) else ()
+    commands = (step.split("`")[1] for step in steps if step.count("`") == 2)
+    return "\n".join(f"{'':{LABEL_WIDTH}}{printable(command)}" for command in commands)
 
 
-def confirmation_terminal(document: Document) -> RenderableType:
+def confirmation_terminal(document: ConfirmationDocument) -> RenderableType:
     """The outcome, then one row a learning rate."""
     table = _table("learning rate", "loss at the end", "best", "ended")
-    for run in document["runs"]:
-        table.add_row(
-            significant(run["learning_rate"]), _loss(run["final"]), _loss(run["best"]), printable(run["stopped"])
-        )
-    return Group(labeled("CONFIRM", Text(printable(document["summary"]))), Padding(table, (1, 0, 0, 0)))
+    for run in document.runs:
+        table.add_row(significant(run.learning_rate), _loss(run.final), _loss(run.best), printable(run.stopped))
+    return Group(labeled("CONFIRM", Text(printable(document.summary))), Padding(table, (1, 0, 0, 0)))
 
 
-def comparison_markdown(document: Document) -> str:
-    """The comparison for a comment on a pull request."""
-    lines = [
-        f"**Orthoscope: {document['verdict']['before']} → {document['verdict']['after']}** ({_cell(document['name'])})",
-        "",
-        "| | before | after |",
-        "|---|---:|---:|",
-    ]
-    lines += [f"| {row['name']} | {_value(row, 'before')} | {_value(row, 'after')} |" for row in document["numbers"]]
-    for title, found in (("no longer found", document["vanished"]), ("newly found", document["appeared"])):
-        lines += ["", *(f"- {title}: {_cell(one['reason'])}" for one in found)] if found else []
+def comparison_markdown(content: Any) -> str:
+    """Return a comparison, as its dataclass or as JSON data, for a comment on a pull request."""
+    document = as_document(content)
+    if not isinstance(document, ComparisonDocument):
+        raise ValueError(f"a comment shows a comparison, got a document of {document.schema}")
+    verdict = document.verdict
+    lines = [f"**Orthoscope: {verdict.before} → {verdict.after}** ({_cell(document.name)})", ""]
+    lines += ["| | before | after |", "|---|---:|---:|"]
+    lines += [f"| {row.name} | {number(row.before, 3)} | {number(row.after, 3)} |" for row in document.numbers]
+    for title, found in (("no longer found", document.vanished), ("newly found", document.appeared)):
+        lines += ["", *(f"- {title}: {_cell(one.reason)}" for one in found)] if found else []
     return "\n".join(lines) + "\n"
 
 
@@ -87,53 +120,53 @@ def _table(*headings: str) -> Table:
     return table
 
 
-def _numbers(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _numbers(rows: Sequence[NumberPair]) -> Table:
     table = _table("", "before", "after")
     for row in rows:
-        table.add_row(Text(printable(row["name"])), _value(row, "before"), _value(row, "after"))
+        table.add_row(Text(printable(row.name)), number(row.before, 3), number(row.after, 3))
     return table
 
 
-def _value(row: Mapping[str, Any], when: str) -> str:
-    return number(row[when], 3)
+def _findings(title: str, rows: Sequence[ChangedFinding]) -> list[RenderableType]:
+    return [labeled(title, Text.assemble(verdict_text(row.severity), f"  {printable(row.reason)}")) for row in rows]
 
 
-def _findings(title: str, rows: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
-    return [
-        labeled(title, Text.assemble(verdict_text(row["severity"]), f"  {printable(row['reason'])}")) for row in rows
-    ]
+def spaced_weights(rows: Sequence[LayerPair]) -> list[LayerPair]:
+    """About twelve weight layers evenly spaced along the depth, the first and the last among them."""
+    weights = [row for row in rows if row.depth is not None]
+    spaced = weights[:: max(1, -(-len(weights) // _LAYERS_SHOWN))]
+    return spaced if not weights or spaced[-1] is weights[-1] else [*spaced, weights[-1]]
 
 
-def _layers(rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = _table("layer", "gap", "→", "rank", "→", "|gradient|", "→")
+def _layers(rows: Sequence[LayerPair]) -> Table:
+    keys = ("gap", "effective_rank", "gradient_norm")
+    headings = [text for key in keys for text in (quantity("layer", key).short, "→")]
+    table = _table("layer", *headings)
     for row in spaced_weights(rows):
-        cells: list[str] = []
-        for name, write in (("gap", fixed), ("effective_rank", number), ("gradient_norm", number)):
-            cells += [_of(row, when, name, write) for when in ("before", "after")]
-        table.add_row(Text(printable(row["name"])), *cells)
+        cells = [_cell_of(profile, key) for key in keys for profile in (row.before, row.after)]
+        table.add_row(Text(wrapped(printable(row.name), _NAME_WIDTH)), *cells)
     return table
 
 
-def _of(row: Mapping[str, Any], when: str, name: str, write: Any) -> str:
-    return UNDEFINED if row[when] is None else str(write(row[when][name]))
+def _cell_of(profile: LayerProfile | None, key: str) -> str:
+    return UNDEFINED if profile is None else written(quantity("layer", key), getattr(profile, key))
 
 
-def _plan(steps: Sequence[Mapping[str, Any]]) -> Table:
+def _plan(steps: Sequence[Prescription]) -> Table:
     table = _table("prescription", "gap", "slope", "verdict", "outcome")
     for step in steps:
-        measured = step["measured"] or {"gap": None, "slope": None}
-        outcome = "advice" if step["advice"] else step["outcome"]
+        measured = step.measured
         table.add_row(
-            Text(printable(step["name"])),
-            fixed(measured["gap"]),
-            fixed(measured["slope"], 3),
-            UNDEFINED if step["verdict"] is None else verdict_text(step["verdict"]),
-            Text(printable(outcome)),
+            Text(printable(step.name)),
+            fixed(None if measured is None else measured.gap),
+            fixed(None if measured is None else measured.slope, 3),
+            UNDEFINED if step.verdict is None else verdict_text(step.verdict),
+            Text(printable("advice" if step.advice else step.outcome)),
         )
     return table
 
 
-def _loss(value: float | None) -> str:
+def _loss(value: Number | None) -> str:
     return "diverged" if value is None else number(value, 3)
 
 

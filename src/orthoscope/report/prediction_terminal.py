@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,68 +12,50 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orthoscope.findings import Verdict
-from orthoscope.report.reading import Document, Number, share
+from orthoscope.report.document import Depth, Limit, Number, PredictionDocument, as_document, quantities
 from orthoscope.report.wording import (
     LABEL_WIDTH,
     UNDEFINED,
+    factor,
     fixed,
     labeled,
-    number,
     printable,
-    rank,
-    signed,
     significant,
     verdict_text,
+    written,
 )
 
-DepthRow = Mapping[str, Any]
 _ABOUT = 14  # depths on one screen
 _MOST = 16
 _FINEST = 100  # steps; 48 of them already pass through 14 of the depths 1..17
 
 
-def deepest_of(document: Document) -> str:
+def deepest_of(document: PredictionDocument) -> str:
     """`37 of 500`: the deepest network that should train, of the depths that were asked for."""
-    deepest = "none" if document["deepest"] is None else document["deepest"]
-    return f"{deepest} of {document['depths'][-1]['depth']}"
+    deepest = "none" if document.deepest is None else document.deepest
+    return f"{deepest} of {document.depths[-1].depth}"
 
 
-def most_directions(document: Document) -> int:
-    """Most directions that the samples can span in a hidden layer."""
-    return int(min(document["samples"], document["width"]))
-
-
-def turning_point(document: Document) -> tuple[int, str] | None:
+def turning_point(document: PredictionDocument) -> tuple[int, str] | None:
     """The least depth that is not healthy, and in words what it is from there on."""
-    at_risk, sick = document["at_risk_from"], document["sick_from"]
+    at_risk, sick = document.at_risk_from, document.sick_from
     if at_risk is None:
         return None
     return int(at_risk), "sick from" if at_risk == sick else "at risk from"
 
 
-def beginnings(document: Document, check: str) -> dict[Verdict, DepthRow]:
-    """The least depth at which a check finds each severity, with what it found there."""
-    found: dict[Verdict, DepthRow] = {}
-    for row in document["depths"]:
-        for finding in row["findings"]:
-            if finding["check"] == check:
-                found.setdefault(Verdict(finding["severity"]), {**finding, "depth": row["depth"]})
-    return found
-
-
-def checks_that_found(document: Document) -> list[str]:
+def checks_that_found(document: PredictionDocument) -> list[str]:
     """Names of the checks that find something at some depth, in the order in which they do."""
-    return list(dict.fromkeys(finding["check"] for row in document["depths"] for finding in row["findings"]))
+    return list(dict.fromkeys(finding.check for row in document.depths for finding in row.findings))
 
 
-def shown_depths(document: Document) -> list[DepthRow]:
+def shown_depths(document: PredictionDocument) -> list[Depth]:
     """About fourteen depths on a logarithmic scale, with the first, the last and those where the verdict changes."""
-    rows: Sequence[DepthRow] = document["depths"]
+    rows: Sequence[Depth] = document.depths
     if len(rows) <= _MOST:
         return list(rows)
-    named = {document[name] for name in ("deepest", "at_risk_from", "sick_from")}
-    kept = {0, len(rows) - 1} | {index for index, row in enumerate(rows) if row["depth"] in named}
+    named = {document.deepest, document.at_risk_from, document.sick_from}
+    kept = {0, len(rows) - 1} | {index for index, row in enumerate(rows) if row.depth in named}
     shown = kept
     for count in range(2, _FINEST):
         more = kept | set(_logarithmic(rows, count))
@@ -85,11 +67,11 @@ def shown_depths(document: Document) -> list[DepthRow]:
     return [rows[index] for index in sorted(shown)]
 
 
-def _logarithmic(rows: Sequence[DepthRow], count: int) -> list[int]:
+def _logarithmic(rows: Sequence[Depth], count: int) -> list[int]:
     """Indices of `count` depths in equal ratios, as nearly as whole numbers can be."""
-    first, last = rows[0]["depth"], rows[-1]["depth"]
+    first, last = rows[0].depth, rows[-1].depth
     wanted = [round(first * (last / first) ** (step / (count - 1))) for step in range(count)]
-    return [bisect_left(rows, depth, key=lambda row: row["depth"]) for depth in wanted]
+    return [bisect_left(rows, depth, key=lambda row: row.depth) for depth in wanted]
 
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -132,33 +114,26 @@ _LEFT_OUT = ("rms", "isometry")
 class DepthTable:
     """Renders itself at the width it is given; an arrow is where the network stops being healthy."""
 
-    document: Document
+    document: PredictionDocument
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
         wide, narrow = options.max_width >= _WIDE, options.max_width < _NARROW
         rows = shown_depths(self.document)
-        numbers = [_numbers(row, most_directions(self.document)) for row in rows]
+        numbers = [_numbers(row, self.document.possible_rank) for row in rows]
         shown = [name for name in numbers[0] if not (narrow and name in _LEFT_OUT)]
         table = _empty_table(shown, wide)
         for row, values in zip(rows, numbers, strict=True):
-            first = row["depth"] == self.document["at_risk_from"]
+            first = row.depth == self.document.at_risk_from
             cells = [Text(values[name]) for name in shown]
             symptoms = [Text(_symptoms(row))] if wide else []
-            depth = Text(f"{'→ ' if first else '  '}{row['depth']}")
-            table.add_row(depth, *cells, verdict_text(row["verdict"]), *symptoms, style="bold" if first else None)
+            depth = Text(f"{'→ ' if first else '  '}{row.depth}")
+            table.add_row(depth, *cells, verdict_text(row.verdict), *symptoms, style="bold" if first else None)
         yield table
 
 
 def deviating(value: Number | None, deviation: Number | None) -> str:
     """`0.950 ± 0.021`, without the second where it is undefined."""
     return fixed(value, 3) if value is None or deviation is None else f"{fixed(value, 3)} ± {fixed(deviation, 3)}"
-
-
-def growth(value: Number | None) -> str:
-    """E-folds with their sign; thousands of them as a power of ten."""
-    if value is None or abs(value) < 100:
-        return signed(value, 2)
-    return f"{'+' if value > 0 else ''}{number(value)}"
 
 
 def _empty_table(numbers: Sequence[str], wide: bool) -> Table:
@@ -171,20 +146,22 @@ def _empty_table(numbers: Sequence[str], wide: bool) -> Table:
     return table
 
 
-def _numbers(row: DepthRow, possible: int) -> dict[str, str]:
-    effective = row["effective_rank"]
-    return {
-        "rms": number(row["rms"]),
-        "overlap ± sd": deviating(row["overlap"], row["overlap_deviation"]),
-        "gap": fixed(row["gap"]),
-        "rank": UNDEFINED if effective is None else f"{rank(effective)}/{possible}",
-        "isometry": number(row["isometry_gap"]),
-        "growth": growth(row["gradient_growth"]),
-    }
+def _numbers(row: Depth, possible: int) -> dict[str, str]:
+    """Return the numbers of a depth under their headings: the quantities of layers that theory predicts, and growth."""
+    found = {}
+    for quantity in quantities("layer"):
+        if not quantity.short or quantity.key not in Depth.__dataclass_fields__:
+            continue
+        value = getattr(row, quantity.key)
+        if quantity.key == "overlap":
+            found[f"{quantity.short} ± sd"] = deviating(value, row.overlap_deviation)
+        else:
+            found[quantity.short] = written(quantity, value, possible)
+    return found | {"growth": factor(row.gradient_growth)}
 
 
-def _symptoms(row: DepthRow) -> str:
-    return printable(", ".join(dict.fromkeys(finding["symptom"] for finding in row["findings"])))
+def _symptoms(row: Depth) -> str:
+    return printable(", ".join(dict.fromkeys(finding.symptom for finding in row.findings)))
 
 
 Values = Sequence[Number | None]
@@ -192,37 +169,34 @@ _VALUE_WIDTH = 8  # columns for the first value of a curve, and for the last
 _MOST_BLOCKS, _FEWEST_BLOCKS = 60, 10
 
 
-def prediction_terminal(document: Document) -> RenderableType:
+def prediction_terminal(document: PredictionDocument) -> RenderableType:
     """The answer in the first line; readable without color and at 80 columns."""
     return Group(
-        labeled("DEEPEST", Text.assemble((deepest_of(document), "bold"), "  ", printable(document["summary"]))),
+        labeled("DEEPEST", Text.assemble((deepest_of(document), "bold"), "  ", printable(document.summary))),
         _facts(document),
         Padding(DepthTable(document), (1, 0)),
         _Picture(document),
-        *(
-            labeled("not checked", Text(printable(f"{row['check']}: {row['reason']}")))
-            for row in document["not_checked"]
-        ),
-        *(labeled("limit", Text(_limit(limit))) for limit in document["limit"]),
-        *(labeled("says", Text(printable(f"{row['source']}: {row['assumes']}"))) for row in document["sources"]),
+        *(labeled("not checked", Text(printable(f"{row.check}: {row.reason}"))) for row in document.not_checked),
+        *(labeled("limit", Text(_limit(limit))) for limit in document.limit),
+        *(labeled("says", Text(printable(f"{row.source}: {row.assumes}"))) for row in document.sources),
     )
 
 
-def _facts(document: Document) -> RenderableType:
+def _facts(document: PredictionDocument) -> RenderableType:
     facts = [
-        printable(document["name"]),
-        f"{document['samples']} samples",
-        f"width {document['width']}",
-        f"starting overlap {fixed(document['overlap'])}",
-        f"predicted, not measured, in {document['seconds']:.1f} s",
+        printable(document.name),
+        f"{document.samples} samples",
+        f"width {document.width}",
+        f"starting overlap {fixed(document.overlap)}",
+        f"predicted, not measured, in {document.seconds:.1f} s",
     ]
     return labeled("network", Text(" · ".join(facts)))
 
 
-def _limit(limit: Document) -> str:
-    unit = f" ({printable(limit['unit'])})" if limit["unit"] else ""
-    value = significant(limit["value"])
-    return f"{printable(limit['name'])} {value} as depth grows{unit}  {printable(limit['source'])}"
+def _limit(limit: Limit) -> str:
+    unit = f" ({printable(limit.unit)})" if limit.unit else ""
+    value = significant(limit.value)
+    return f"{printable(limit.name)} {value} as depth grows{unit}  {printable(limit.source)}"
 
 
 @dataclass(frozen=True)
@@ -238,14 +212,14 @@ class _Curve:
 class _Picture:
     """One line a quantity over depth, and under them a mark where it stops being healthy."""
 
-    document: Document
+    document: PredictionDocument
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        depths = [row["depth"] for row in self.document["depths"]]
+        depths = [row.depth for row in self.document.depths]
         room = options.max_width - LABEL_WIDTH - 2 * (_VALUE_WIDTH + 1)
         columns = min(len(depths), max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, room)))
         span = f"depth {depths[0]} to {depths[-1]}" if len(depths) > 1 else f"depth {depths[0]}"
-        yield labeled("by depth", Text(f"{span}; gradient growth in e-folds from output to input", "dim"))
+        yield labeled("by depth", Text(f"{span}; growth: factor of the gradient from output to input", "dim"))
         for curve in _curves(self.document):
             blocks = sparkline(curve.values, curve.low, curve.high, columns)
             line = f"{curve.ends[0]:>{_VALUE_WIDTH}} {blocks} {curve.ends[1]}"
@@ -257,16 +231,16 @@ class _Picture:
         if turn is None:
             return
         depth, words = turn
-        sick = self.document["sick_from"]
+        sick = self.document.sick_from
         later = f", sick from {sick}" if sick not in (None, depth) else ""
         sentences = (f"{words} depth {depth}{later}", f"{words} {depth}", str(depth))
         line = pointer(place(depths.index(depth), len(depths), columns), room, sentences)
         yield labeled("", Text(" " * (_VALUE_WIDTH + 1) + line, no_wrap=True))
 
 
-def _curves(document: Document) -> list[_Curve]:
+def _curves(document: PredictionDocument) -> list[_Curve]:
     overlaps, gaps = _column(document, "overlap"), _column(document, "gap")
-    shares = [share(rank, most_directions(document)) for rank in _column(document, "effective_rank")]
+    shares = [None if rank is None else rank / document.possible_rank for rank in _column(document, "effective_rank")]
     logs = [None if value is None or value <= 0 else math.log10(value) for value in shares]
     growths = _column(document, "gradient_growth")
     return [
@@ -274,12 +248,12 @@ def _curves(document: Document) -> list[_Curve]:
         _Curve("gap", gaps, 0, 1, _ends(gaps, fixed)),
         # A decade at least: the rank of a network that keeps its directions must not look steep.
         _Curve("rank (log)", logs, min(-1, _least(logs)), 0, _ends(shares, significant)),
-        _Curve("gradient", growths, min(-1, _least(growths)), max(1, _most(growths)), _ends(growths, growth)),
+        _Curve("gradient", growths, min(-1, _least(growths)), max(1, _most(growths)), _ends(growths, factor)),
     ]
 
 
-def _column(document: Document, name: str) -> Values:
-    return [row[name] for row in document["depths"]]
+def _column(document: PredictionDocument, name: str) -> Values:
+    return [getattr(row, name) for row in document.depths]
 
 
 def _least(values: Values) -> Number:
@@ -294,8 +268,8 @@ def _ends(values: Values, worded: Callable[[Number | None], str]) -> tuple[str, 
     return worded(values[0]), worded(values[-1])
 
 
-def comparison_table(documents: Sequence[Document]) -> RenderableType:
-    """One row a network, in the order given, with the numbers at the deepest depth asked for."""
+def comparison_table(documents: Sequence[Any]) -> RenderableType:
+    """Return one row a network, in the order given, with the numbers at the deepest depth asked for."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("network", overflow="fold", min_width=20)
     for heading in ("deepest", "sick from"):
@@ -303,15 +277,15 @@ def comparison_table(documents: Sequence[Document]) -> RenderableType:
     table.add_column("ended by", overflow="fold")
     for heading in ("overlap", "gap", "growth"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for document in documents:
-        last = document["depths"][-1]
+    for document in (one for content in documents if isinstance(one := as_document(content), PredictionDocument)):
+        last = document.depths[-1]
         table.add_row(
-            Text(printable(document["name"])),
+            Text(printable(document.name)),
             Text(deepest_of(document)),
-            UNDEFINED if document["sick_from"] is None else str(document["sick_from"]),
+            UNDEFINED if document.sick_from is None else str(document.sick_from),
             Text(printable(", ".join(checks_that_found(document))) or "nothing"),
-            fixed(last["overlap"]),
-            fixed(last["gap"]),
-            number(last["gradient_growth"]),
+            fixed(last.overlap),
+            fixed(last.gap),
+            factor(last.gradient_growth),
         )
     return table

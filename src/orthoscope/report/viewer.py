@@ -1,77 +1,59 @@
-"""The page that the viewer draws: documents as data, one script, and the tables that are read without a script.
+"""The shell of every page: content policy, style, the documents as data, and the viewer's script.
 
-Lists of alike objects are packed as columns, so that a thousand layers take few bytes; nothing is rounded or left out.
-`viewer/src/documents.ts` unpacks them.
+`viewer/` draws the page. Here is only what a browser needs before the script runs, and the text that is read where
+it does not run. The data are deflated and written in base64: nothing is rounded or left out, and no name or text of
+a document can end the element that holds it. `viewer/src/documents.ts` inflates them.
 """
 
 import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping, Sequence
+from html import escape
 from importlib import resources
 from typing import Any
 
-from orthoscope.report.reading import Document
-from orthoscope.report.residual import residual_section
+from orthoscope.report.wording import printable
 
 
-def packed(value: Any) -> Any:
-    """The same data, lists of two or more objects as `{"$table": rows, "nulls": [...], "columns": {...}}`.
-
-    A column is `{"values": [...]}` with `at`, the rows among those that are objects, where some lack the key.
-    """
-    if isinstance(value, Mapping):
-        return {key: packed(inner) for key, inner in value.items()}
-    if not isinstance(value, list | tuple):
-        return value
-    objects = [row for row in value if isinstance(row, Mapping)]
-    if len(objects) < 2 or any(row is not None and not isinstance(row, Mapping) for row in value):
-        return [packed(row) for row in value]
-    table: dict[str, Any] = {"$table": len(value)}
-    if len(objects) < len(value):
-        table["nulls"] = [index for index, row in enumerate(value) if row is None]
-    table["columns"] = {key: _column(key, objects) for key in dict.fromkeys(key for row in objects for key in row)}
-    return table
-
-
-def _column(key: str, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    at = [index for index, row in enumerate(objects) if key in row]
-    column: dict[str, Any] = {"values": packed([objects[index][key] for index in at])}
-    return column if len(at) == len(objects) else column | {"at": at}
-
-
-def script_json(value: Any) -> str:
-    """Strict JSON that can stand in a script element: no `<`, so nothing in it ends or begins an element."""
+def deflated(value: Any) -> str:
+    """Strict JSON of `value`, compressed by zlib, in base64."""
     content = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return content.replace("<", "\\u003c")
+    return base64.b64encode(zlib.compress(content.encode("ascii"), 9)).decode("ascii")
 
 
 def viewer_page(
-    documents: Sequence[Document],
+    documents: Sequence[Mapping[str, Any]],
     title: str,
-    content: str,
+    text: str,
+    eyebrow: str = "Orthoscope report",
     live: Mapping[str, Any] | None = None,
-    beside: str = "",
 ) -> str:
-    """One self-contained page. `title` and `content` are markup, shown until the script has drawn, or without it.
+    """Return one self-contained page.
 
-    `beside` is markup that stays; the viewer puts what has the id "change" below what is to be changed.
+    Nothing may be loaded, and no script runs but the viewer's: escaping is the first lock, the policy the second.
 
-    Nothing may be loaded, and no script runs but this one: escaping is the first lock, the policy the second. A page
-    that is served live may talk to its server.
+    Args:
+        documents: JSON data of the documents that the viewer draws.
+        title: Heading, escaped here.
+        text: What is read without a script, line by line as it is; escaped here.
+        eyebrow: Kind of the page, above its title.
+        live: Options of a page that is served and may talk to its server; None for a file.
     """
-    data = {"documents": packed(list(documents)), "reference_cloud": packed(reference_cloud()), "live": live}
+    data = {"documents": list(documents), "reference_cloud": reference_cloud(), "live": live}
     script = _packaged("viewer.js")
-    style = _packaged("style.css") + _packaged("viewer.css")
+    heading = escape(printable(title))
+    lines = "\n".join(escape(printable(line)) for line in text.splitlines())
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy(script, live is not None)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-        f"<title>{title} · Orthoscope</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        f'<div id="orthoscope-static"><header><p class="eyebrow">Orthoscope report</p><h1>{title}</h1></header>\n'
-        f"<main>\n{content}</main></div>\n{beside}{_residuals(documents)}"
-        f'<script type="application/json" id="orthoscope-data">{script_json(data)}</script>\n'
+        f"<title>{heading} · Orthoscope</title>\n<style>\n{_packaged('viewer.css')}</style>\n</head>\n<body>\n"
+        f'<div id="orthoscope-static">\n<header><p class="eyebrow">{escape(eyebrow)}</p><h1>{heading}</h1></header>\n'
+        f'<main><pre class="static">{lines}</pre></main>\n</div>\n'
+        f'<script type="text/plain" id="orthoscope-data">{deflated(data)}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
 
@@ -91,15 +73,6 @@ def reference_cloud() -> list[dict[str, Any]]:
     file = resources.files("orthoscope").joinpath("calibration.json")
     cloud: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["reference_cloud"]
     return cloud
-
-
-def _residuals(documents: Sequence[Document]) -> str:
-    """How residual blocks align, drawn here and put in its place by the viewer."""
-    return "".join(
-        f'<template id="residual-{index}">{residual_section(document["residual"])}</template>\n'
-        for index, document in enumerate(documents, start=1)
-        if document.get("residual")
-    )
 
 
 def _packaged(name: str) -> str:

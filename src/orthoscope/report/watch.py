@@ -1,9 +1,9 @@
-"""A watched training as text and as a page: scalars over steps, what the optimizer did, the last snapshot in full."""
+"""A watched training in a terminal: scalars over steps, and what the optimizer did to every matrix."""
 
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+import textwrap
+from collections.abc import Sequence
 from io import StringIO
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -11,232 +11,100 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from orthoscope.report.charts import LEFT, RIGHT, Line, Scale, chart, upright
-from orthoscope.report.html import environment, facts, look, safe, shell, table, verdict_sign
-from orthoscope.report.network_page import network
-from orthoscope.report.reading import Document, Number
-from orthoscope.report.wording import (
-    LONGEST_TITLE,
-    fixed,
-    number,
-    printable,
-    rank,
-    shape,
-    shortened,
-    signed,
-    verdict_text,
-)
+from orthoscope.report.document import Quantity, Snapshot, Update, WatchDocument, quantities
+from orthoscope.report.names import without_shared_start, wrapped
+from orthoscope.report.wording import printable, shape, verdict_text, written
 
 _MOST = 12
-_WIDTH = 110
-# Heading, scalar, how it is written.
-COLUMNS = (
-    ("worst gap", "worst_gap", fixed),
-    ("least rank", "min_effective_rank", rank),
-    ("overlap", "mean_overlap", fixed),
-    ("slope", "gradient_slope", signed),
-    ("seconds", "record_seconds", number),
-)
+_TEXT_WIDTH = 110
+_NAME_WIDTH = 40
+_UNLIMITED = 100_000  # columns, more than any table has
 
 
-def history_text(document: Document) -> str:
-    """What was looked at and how often, then the table, then what went wrong."""
-    history = document["history"]
-    looks = f"{len(history)} look{'s' * (len(history) != 1)}, every {document['every']} steps"
-    lines = [f"watch of {printable(document['name'])}: {looks}, {document['steps']} steps taken"]
+def history_text(document: WatchDocument) -> str:
+    """Return how many snapshots were taken and how often, then the table, then what went wrong."""
+    history = document.history
+    snapshots = f"{len(history)} snapshot{'s' * (len(history) != 1)}, every {document.every} steps"
+    lines = [f"watch of {printable(document.name)}: {snapshots}, {document.steps} steps taken"]
     if history:
-        lines += _table(history)
-        lines.append(f"after {history[-1]['step']} steps: {printable(history[-1]['summary'])}")
-    if document["stopped"]:
-        lines.append(f"stopped  {printable(document['stopped'])}")
-    lines += [f"failed   {printable(problem)}" for problem in document["problems"][-3:]]
+        lines += _lines(_history_table(history), _width())
+        lines.append(f"after {history[-1].step} steps: {printable(history[-1].summary)}")
+    if document.stopped:
+        lines.append(f"stopped  {printable(document.stopped)}")
+    lines += [f"failed   {printable(problem)}" for problem in document.problems[-3:]]
     return "\n".join(lines) + "\n"
 
 
-def scalar(record: Mapping[str, Any], name: str) -> Number | None:
-    """A scalar of a record, None where it is undefined."""
-    value: Number | None = record["scalars"].get(f"orthoscope/{name}")
-    return value
+def _width() -> int:
+    return shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns
 
 
-def _table(history: list[Mapping[str, Any]]) -> list[str]:
+def _history_table(history: Sequence[Snapshot]) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("step", justify="right")
     table.add_column("verdict", no_wrap=True)
-    for heading, _, _ in COLUMNS:
-        table.add_column(heading, justify="right")
+    for quantity in quantities("snapshot"):
+        table.add_column(quantity.short, justify="right")
     first = [history[0]] if len(history) > _MOST else []  # where it began is worth a line
     for record in [*first, *history[-_MOST + len(first) :]]:
-        numbers = (Text(write(scalar(record, name))) for _, name, write in COLUMNS)
-        table.add_row(str(record["step"]), verdict_text(record["verdict"]), *numbers)
-    console = Console(file=StringIO(), width=_WIDTH, color_system=None, force_terminal=False)
+        numbers = (Text(written(quantity, record.scalar(quantity.key))) for quantity in quantities("snapshot"))
+        table.add_row(str(record.step), verdict_text(record.verdict), *numbers)
+    return table
+
+
+def _lines(table: Table, width: int) -> list[str]:
+    console = Console(file=StringIO(), width=width, color_system=None, force_terminal=False, highlight=False)
     with console.capture() as text:
         console.print(table)
     return [line.rstrip() for line in text.get().splitlines()]
 
 
-_TEXT_WIDTH = 110
-_LONGEST_NAME = 30
-_UNLIMITED = 100_000  # columns, more than any table has
-_HEADINGS = ("step", "shape", "|grad|", "|ΔW|/|W|", "rms→rms", "rank", "uneven", "cos", "PII", "ΔPII", "Δangle")
-# In a narrow terminal these are left out, the first first; the name, the step and the size always stay.
-_LEAST_FIRST = ("shape", "|grad|", "cos", "rms→rms", "ΔPII", "PII", "Δangle", "uneven", "rank")
-_LEGEND = {"uneven": "0 if all singular values of ΔW are equal", "PII": "mean |cos| of two rows"}
+def watch_table(document: WatchDocument, step: int | None = None, width: int | None = None) -> str:
+    """Return the rows of a step, or the latest recorded of each matrix, under a line that says what was watched.
 
-
-def watch_table(document: Mapping[str, Any], step: int | None = None) -> str:
-    """The rows of a step, or of the latest recorded of each matrix, under a line that says what was watched.
-
-    Columns that do not fit into the terminal are left out, and named under the table; no number is ever cut.
+    Columns that do not fit into the terminal are left out, and named under the table; no number or name is ever cut.
     """
-    rows = _chosen(document["rows"], step)
-    count = len({row["step"] for row in document["rows"]})
-    what = f"{count} recorded step{'s' * (count > 1)}, every {document['every']}" if count else "no step recorded"
-    lines = [f"updates of {printable(document['name'])}: {what}"]
+    rows = _chosen(document.rows, step)
+    count = len({row.step for row in document.rows})
+    what = f"{count} recorded step{'s' * (count > 1)}, every {document.every}" if count else "no step recorded"
+    lines = [f"updates of {printable(document.name)}: {what}"]
     if rows:
-        lines += _fitting(rows, shutil.get_terminal_size((_TEXT_WIDTH, 24)).columns)
-    lines += [
-        f"skipped  {printable(skipped['name'])}: {printable(skipped['reason'])}" for skipped in document["skipped"]
-    ]
+        lines += _fitting(rows, width or _width())
+    lines += [f"skipped  {printable(skipped.name)}: {printable(skipped.reason)}" for skipped in document.skipped]
     return "\n".join(lines) + "\n"
 
 
-def _chosen(rows: Sequence[Mapping[str, Any]], step: int | None) -> list[Mapping[str, Any]]:
+def _chosen(rows: Sequence[Update], step: int | None) -> list[Update]:
     if step is None:
-        return list({(row["optimizer"], row["weight"]): row for row in rows}.values())  # of several, the last stays
-    chosen = [row for row in rows if row["step"] == step]
+        return list({(row.optimizer, row.weight): row for row in rows}.values())  # of several, the last stays
+    chosen = [row for row in rows if row.step == step]
     if not chosen:
-        recorded = ", ".join(map(str, sorted({row["step"] for row in rows}))) or "none"
+        recorded = ", ".join(map(str, sorted({row.step for row in rows}))) or "none"
         raise ValueError(f"step {step} was not recorded: choose among {recorded}")
     return chosen
 
 
-def _fitting(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """The table with as many columns as there is room for, what they mean, and which were left out."""
+def _fitting(rows: Sequence[Update], width: int) -> list[str]:
+    """Return the table with as many columns as there is room for, what they mean, and which were left out."""
     console = Console(file=StringIO(), width=_UNLIMITED, color_system=None, force_terminal=False, highlight=False)
-    for count in range(len(_LEAST_FIRST) + 1):
-        hidden = _LEAST_FIRST[:count]
-        table = _updates_table(rows, hidden)
+    known = quantities("update")
+    for count in range(len(known), -1, -1):
+        table = _updates_table(rows, known[:count])
         if Measurement.get(console, console.options, table).maximum <= width:
             break
-    with console.capture() as text:
-        console.print(table)
-    lines = [line.rstrip() for line in text.get().splitlines()]
-    legend = "; ".join(f"{heading}: {meaning}" for heading, meaning in _LEGEND.items() if heading not in hidden)
-    left_out = ", ".join(heading for heading in _HEADINGS if heading in hidden)
-    return lines + [legend] * bool(legend) + [f"no room for: {left_out}"] * bool(left_out)
+    meanings = "; ".join(f"{quantity.short}: {quantity.label}" for quantity in known[:count])
+    left_out = ", ".join(quantity.short for quantity in known[count:])
+    legend = textwrap.wrap(meanings, max(width, 20))
+    return _lines(table, _UNLIMITED) + legend + [f"no room for: {left_out}"] * bool(left_out)
 
 
-def _updates_table(rows: Sequence[Mapping[str, Any]], hidden: Collection[str]) -> Table:
+def _updates_table(rows: Sequence[Update], shown: Sequence[Quantity]) -> Table:
+    start, names = without_shared_start([printable(row.weight) for row in rows])
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("weight", no_wrap=True)
-    shown = [heading not in hidden for heading in _HEADINGS]
-    for heading, is_shown in zip(_HEADINGS, shown, strict=True):
-        if is_shown:
-            table.add_column(heading, justify="right", no_wrap=True)
-    labels = _labels([printable(row["weight"]) for row in rows])
-    for label, row in zip(labels, rows, strict=True):
-        cells = zip(_cells(row), shown, strict=True)
-        table.add_row(Text(label), *(Text(cell) for cell, is_shown in cells if is_shown))
+    table.add_column(wrapped(f"weight of {start}" if start else "weight", _NAME_WIDTH), no_wrap=True)
+    for heading in ("step", "shape", *(quantity.short for quantity in shown)):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, row in zip(names, rows, strict=True):
+        cells = [written(quantity, getattr(row, quantity.key), min(row.shape)) for quantity in shown]
+        table.add_row(Text(wrapped(name, _NAME_WIDTH)), str(row.step), shape(row.shape), *map(Text, cells))
     return table
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """The ends of long names, where the part and its matrix `[0]` stand: as long as it takes to tell them apart."""
-    longest = max(map(len, names))
-    for length in range(_LONGEST_NAME, longest):
-        labels = [name if len(name) <= length else f"…{name[1 - length :]}" for name in names]
-        if len(set(labels)) == len(set(names)):
-            return labels
-    return list(names)
-
-
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    return [
-        str(row["step"]),
-        shape(row["shape"]),
-        number(row["gradient_norm"]),
-        number(row["relative_size"], 3),
-        number(row["rms_operator_norm"], 3),
-        f"{rank(row['effective_rank'])}/{min(row['shape'])}",
-        fixed(row["semi_orthogonality_defect"]),
-        fixed(row["update_alignment"]),
-        fixed(row["independence"], 3),
-        signed(row["independence_change"], 4),
-        number(row["angle_change"], 4),
-    ]
-
-
-_CHARTS = (
-    ("Worst orthogonality gap", "worst_gap"),
-    ("Least effective rank", "min_effective_rank"),
-    ("Mean overlap (cosine of pairs)", "mean_overlap"),
-    ("Log-gradient per layer, toward the input", "gradient_slope"),
-)
-_UPDATES_SHOWN = 60
-
-
-def watch_page(document: Document) -> str:
-    """One self-contained page."""
-    title = safe(shortened(document["name"], LONGEST_TITLE)) or "a network without a name"
-    content = f"{_banner(document)}{_facts(document)}{_charts(document)}{_updates(document)}{environment(document)}"
-    sections = f'<section class="network">{content}</section>\n'
-    latest = document["latest"]
-    return shell("Orthoscope watch", title, sections + ("" if latest is None else network([latest], 0)))
-
-
-def _banner(document: Document) -> str:
-    history = document["history"]
-    if not history:
-        return "<p>Not looked at yet: no forward pass with gradients was made.</p>"
-    last = history[-1]
-    words = document["stopped"] or f"after {last['step']} steps: {last['summary']}"
-    return f'<div class="banner {look(last)}"><div class="verdict">{verdict_sign(last)}</div><p>{safe(words)}</p></div>'
-
-
-def _facts(document: Document) -> str:
-    entries = [
-        ("steps taken", str(document["steps"])),
-        ("looked at every", f"{document['every']} steps"),
-        ("looks", str(len(document["history"]))),
-        ("looks that failed", str(len(document["problems"]))),
-    ]
-    return facts(entries)
-
-
-def _charts(document: Document) -> str:
-    history = document["history"]
-    steps = [record["step"] for record in history]
-    if len(steps) < 2:
-        return ""
-    across = Scale(steps[0], max(steps[-1], steps[0] + 1), LEFT, RIGHT)
-    figures = []
-    for title, name in _CHARTS:
-        values = [scalar(record, name) for record in history]
-        low, high = _ends(values, name)
-        figures.append(chart(title, across, upright(low, high), [Line(steps, values, "measured")], None, "step"))
-    return f'<h3>Over training</h3><div class="profiles">{"".join(figures)}</div>'
-
-
-def _ends(values: Sequence[Number | None], name: str) -> tuple[Number, Number]:
-    """From 0 to 1 for what lives there; else around the values, 0 included."""
-    known = [value for value in values if value is not None]
-    low, high = min([0, *known]), max([0, *known])
-    if name in ("worst_gap", "mean_overlap"):
-        return low, 1
-    return (low, high * 1.1) if high - low > 1e-9 and low == 0 else (low - 1e-3, high + 1e-3)
-
-
-def _updates(document: Document) -> str:
-    latest = list({(row["optimizer"], row["weight"]): row for row in document["rows"]}.values())
-    if not latest:
-        return ""
-    rows = [
-        f'<tr><td class="num">{row["step"]}</td><td>{safe(row["weight"])}</td>'
-        f'<td class="num">{number(row["relative_size"], 3)}</td><td class="num">{number(row["effective_rank"])}</td>'
-        f'<td class="num">{signed(row["independence_change"], 4)}</td></tr>'
-        for row in latest[:_UPDATES_SHOWN]
-    ]
-    more = f"<p class='quiet'>and {len(latest) - _UPDATES_SHOWN} more</p>" if len(latest) > _UPDATES_SHOWN else ""
-    heads = ("step", "weight", "‖ΔW‖/‖W‖", "rank of ΔW", "ΔPII")
-    return f"<h3>What the latest recorded step did</h3>{table(heads, rows)}{more}"

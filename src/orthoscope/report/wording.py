@@ -3,6 +3,7 @@
 Lines of a terminal: a label with its sentence beside it, a verdict in its color.
 """
 
+import math
 import unicodedata
 from collections.abc import Sequence
 
@@ -10,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from orthoscope.findings import Verdict
-from orthoscope.report.reading import Document, LayerRow, Number, metric, possible_rank, quoted_layer
+from orthoscope.report.document import DiagnosisDocument, Number, Quantity
 
 UNDEFINED = "–"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LONGEST_TITLE = 120  # letters; a name may be a whole configuration
 # Could reorder the text around a name: https://trojansource.codes
 _BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -65,20 +67,30 @@ def shape(sizes: Sequence[int]) -> str:
     return "×".join(str(size) for size in sizes) or "scalar"
 
 
-def layer_name(layer: LayerRow) -> str:
-    """The name, with the number of the call when the module had been called before."""
-    name = printable(layer["name"]) or "(model)"
-    return f"{name} (call {layer['call'] + 1})" if layer["call"] else name
+def factor(growth: Number | None) -> str:
+    """Return e-folds as the factor they are: `×1.3`, `×20,000`, `×10⁻¹²`."""
+    if growth is None:
+        return UNDEFINED
+    power = growth / math.log(10)
+    if -2 < power < 6:
+        value = math.exp(growth)
+        digits = 2 if value < 1 else 1
+        return f"×{value:.{digits}f}" if value < 10 else f"×{float(f'{value:.2g}'):,.0f}"
+    return f"×10{str(round(power)).translate(_RAISED)}"
 
 
-def isometry_gap(layer: LayerRow) -> str:
-    """The isometry gap of a layer, or that its samples are linearly dependent."""
-    return "rank-deficient" if layer["rank_deficient"] else number(metric(layer, "isometry_gap"))
+def written(quantity: Quantity, value: Number | None, possible: Number | None = None) -> str:
+    """Return a number as its quantity is written; a rank with what is possible, as `12/64`."""
+    if quantity.written == "rank":
+        return rank(value) if value is None or possible is None else f"{rank(value)}/{possible}"
+    if quantity.written == "factor":
+        return factor(value)
+    return {"fixed": fixed, "signed": signed, "scientific": number}[quantity.written](value, quantity.decimals)
 
 
-def slope(document: Document) -> str:
+def slope(document: DiagnosisDocument) -> str:
     """Slope ± standard error, or why there is none."""
-    value, error = document["slope"]["value"], document["slope"]["standard_error"]
+    value, error = document.slope.value, document.slope.standard_error
     if value is None:
         return "not measured"
     return signed(value) if error is None else f"{signed(value)} ± {fixed(error, 3)}"
@@ -89,11 +101,11 @@ def signed(value: Number | None, decimals: int = 3) -> str:
     return f"{'+' if value is not None and value > 0 else ''}{fixed(value, decimals)}"
 
 
-def rank_at_end(document: Document) -> str:
-    """`1.5 of 100`: effective rank over the possible one where the gap was taken."""
-    layer = quoted_layer(document)
-    value = None if layer is None else metric(layer, "effective_rank")
-    return UNDEFINED if layer is None or value is None else f"{value:.1f} of {possible_rank(layer)}"
+def rank_at_end(document: DiagnosisDocument) -> str:
+    """`1.5 of 100`: effective rank over the possible one at the quoted layer."""
+    layer = document.quoted
+    value = None if layer is None else layer.measured("effective_rank")
+    return UNDEFINED if layer is None or value is None else f"{value:.1f} of {layer.possible_rank}"
 
 
 def begins(symptoms: Sequence[str]) -> str:

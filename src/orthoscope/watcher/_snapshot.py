@@ -35,16 +35,6 @@ class WatchRecord:
     scalars: dict[str, float]
     seconds: float
 
-    def document(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "step": self.step,
-            "verdict": str(self.verdict),
-            "summary": self.summary,
-            "scalars": self.scalars,
-            "seconds": self.seconds,
-        }
-
 
 def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: bool) -> Diagnosis:
     """Diagnose a network in training: measured and judged as at initialization, but without predictions by theory."""

@@ -2,14 +2,12 @@
 
 import weakref
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
-from orthoscope.diagnosis.document import finite
 from orthoscope.linalg import singular_values
 from orthoscope.metrics.gradients import log_norm
 from orthoscope.metrics.gram import absolute_overlap, energy_rank, entropy_rank
@@ -220,9 +218,3 @@ def _matrices(tensor: Tensor, view: MatrixView) -> Tensor:
     matrices = view.matrices(whole.to_dense() if whole.is_sparse else whole)
     # Depthwise filters are matrices of one row; together they are vectors that can be compared.
     return matrices.flatten(0, 1)[None] if matrices.shape[1] == 1 else matrices
-
-
-def plain_row(row: UpdateRow) -> dict[str, Any]:
-    """The row as plain data: what is undefined or infinite is null."""
-    plain = {name: finite(value) if isinstance(value, float) else value for name, value in asdict(row).items()}
-    return {**plain, "shape": list(row.shape), "spectrum": [finite(value) for value in row.spectrum]}

@@ -17,18 +17,18 @@ from torch.optim.optimizer import (
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.diagnosis.diagnosis import Diagnosis
-from orthoscope.diagnosis.document import environment
+from orthoscope.diagnosis.document import environment, omissions
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Verdict
 from orthoscope.probe.batches import Call, first_samples
 from orthoscope.probe.modules import unwrapped
 from orthoscope.probe.record import Loss
+from orthoscope.report import document
+from orthoscope.report.document import WatchDocument, copied
 from orthoscope.report.watch import history_text, watch_table
 from orthoscope.watcher._snapshot import WatchRecord, checkup, own_loss, profile_scalars, update_scalars
-from orthoscope.watcher._updates import UpdateRow, WatchedUpdates, plain_row
+from orthoscope.watcher._updates import UpdateRow, WatchedUpdates
 from orthoscope.watcher.sinks import LogSinks
-
-SCHEMA = "orthoscope.watch/2"
 
 
 class RiskWarning(UserWarning):
@@ -212,27 +212,26 @@ class Watch(Viewed):
         moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         return any(id(parameter) in moved for parameter in self.model.parameters())
 
-    def document(self) -> dict[str, Any]:
-        """Everything as plain data, in a versioned schema: what is undefined or infinite is null."""
-        return {
-            "schema": SCHEMA,
-            "name": type(self.model).__name__,
-            "every": self.every,
-            "steps": self.step,
-            "history": [record.document() for record in self.history],
-            "latest": None if self.latest is None else self.latest.document(),
-            "rows": [plain_row(row) for row in self.rows],
-            "skipped": [{"name": name, "reason": reason} for name, reason in self.skipped.items()],
-            "problems": list(self.problems),
-            "stopped": self.stopped or None,
-            "environment": environment(),
-        }
+    def as_document(self, details: bool = True) -> WatchDocument:
+        """Return the document."""
+        return WatchDocument(
+            name=type(self.model).__name__,
+            every=self.every,
+            steps=self.step,
+            history=tuple(copied(document.Snapshot, record) for record in self.history),
+            latest=None if self.latest is None else self.latest.as_document(details),
+            rows=tuple(copied(document.Update, row) for row in self.rows),
+            skipped=omissions(self.skipped),
+            problems=tuple(self.problems),
+            stopped=self.stopped or None,
+            environment=environment(),
+        )
 
     def table(self, step: int | None = None) -> str:
         """The history, one line per snapshot, and the updates of a step, by default the latest, one line per matrix."""
-        document = self.document()
-        parts = [history_text(document)] if self._profile and step is None else []
-        return "\n".join(parts + ([watch_table(document, step)] if self._updates is not None else []))
+        content = self.as_document(details=False)
+        parts = [history_text(content)] if self._profile and step is None else []
+        return "\n".join(parts + ([watch_table(content, step)] if self._updates is not None else []))
 
     def __str__(self) -> str:
         return self.table()

@@ -15,7 +15,9 @@ from typing import Any
 import torch
 
 from orthoscope.diagnosis.diagnosis import Diagnosis
-from orthoscope.watcher._updates import UpdateRow, plain_row
+from orthoscope.report import document
+from orthoscope.report.document import WatchRecordDocument, copied, to_data
+from orthoscope.watcher._updates import UpdateRow
 
 Scalars = dict[str, float]
 Tracker = Callable[[Scalars, int], None]
@@ -78,7 +80,6 @@ def _one_by_one(writer: Any, scalars: Scalars, step: int) -> None:
         writer.add_scalar(name, value, step)
 
 
-RECORD_SCHEMA = "orthoscope.watch-record/1"
 _BLOCK = 1 << 16
 
 
@@ -105,9 +106,9 @@ class WatchLog:
             self._continue()
         self._torn = False  # an append has failed, and may have left half a line
 
-    def append(self, record: dict[str, Any]) -> None:
-        """Write one record, with its schema, as one line."""
-        line = json.dumps({"schema": RECORD_SCHEMA, **record}, allow_nan=False, separators=(",", ":")) + "\n"
+    def append(self, record: WatchRecordDocument) -> None:
+        """Write one record as one line."""
+        line = json.dumps(to_data(record), allow_nan=False, separators=(",", ":")) + "\n"
         if self._torn and self.path.exists():
             self._continue()
         self._torn = True
@@ -176,7 +177,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
         content = json.loads(line)
     except ValueError:
         return None
-    known = isinstance(content, dict) and content.get("schema") == RECORD_SCHEMA
+    known = isinstance(content, dict) and content.get("schema") == WatchRecordDocument.schema
     return content if known else None
 
 
@@ -216,16 +217,16 @@ class LogSinks:
 
     def _record(
         self, step: int, scalars: dict[str, float], diagnosis: Diagnosis | None, rows: Iterable[UpdateRow]
-    ) -> dict[str, Any]:
-        return {
-            "run": self._run,
-            "name": self._name,
-            "step": step,
-            "time": time.time(),
-            "scalars": scalars,
-            "diagnosis": None if diagnosis is None else diagnosis.document(),
-            "updates": [plain_row(row) for row in rows],
-        }
+    ) -> WatchRecordDocument:
+        return WatchRecordDocument(
+            run=self._run,
+            name=self._name,
+            step=step,
+            time=time.time(),
+            scalars=scalars,
+            diagnosis=None if diagnosis is None else diagnosis.as_document(),
+            updates=tuple(copied(document.Update, row) for row in rows),
+        )
 
 
 def _is_first_rank() -> bool:

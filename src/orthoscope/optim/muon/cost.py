@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
@@ -66,28 +65,19 @@ class MuonCost:
     flops: PerRank = field(repr=False)
     owned: PerRank = field(repr=False)
 
+    def __str__(self) -> str:
+        return (
+            f"one step of Muon on {self.ranks} processes ({self.layout}, {self.dtype}), {self.parameters} parameters "
+            f"of {self.elements:,} elements; of the busiest process: {max(self.total_sent):,} bytes sent, "
+            f"{max(self.momentum):,} of momentum, {max(self.temporary):,} temporary, {max(self.flops):.3g} FLOP"
+        )
+
+    __repr__ = __str__
+
     @property
     def total_sent(self) -> PerRank:
         """Bytes that each rank sends in one step."""
         return tuple(map(sum, zip(*self.sent.values(), strict=True))) if self.sent else (0,) * self.ranks
-
-    def document(self) -> dict[str, Any]:
-        """Return the cost as plain data, with the busiest rank and the mean of all."""
-        mean_flops = sum(self.flops) / len(self.flops)
-        return {
-            "layout": self.layout,
-            "ranks": self.ranks,
-            "dtype": self.dtype,
-            "parameters": self.parameters,
-            "elements": self.elements,
-            "bytes_sent": _summary(self.total_sent),
-            "bytes_sent_by_call": {call: _summary(sent) for call, sent in self.sent.items()},
-            "momentum_bytes": _summary(self.momentum),
-            "temporary_bytes": _summary(self.temporary),
-            "flops": _summary(self.flops),
-            "busiest_to_mean": max(self.flops) / mean_flops if mean_flops else 1.0,
-            "ranks_with_work": sum(count > 0 for count in self.owned),
-        }
 
 
 def muon_cost(
@@ -218,10 +208,6 @@ def _stack_memory(shapes: Sequence[tuple[int, ...]], views: Sequence[MatrixView]
 def _quintic_flops(count: int, rows: int, columns: int) -> int:
     short, long = min(rows, columns), max(rows, columns)
     return count * _QUINTIC_STEPS * (4 * short**2 * long + 2 * short**3)
-
-
-def _summary(values: PerRank) -> dict[str, int | float]:
-    return {"max": max(values), "mean": sum(values) / len(values)}
 
 
 def _check(shapes: Sequence[tuple[int, ...]], layout: str, ranks: int, shards: int | None) -> None:

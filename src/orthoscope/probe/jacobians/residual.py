@@ -94,6 +94,13 @@ class BlockJacobian:
     input: Float[Tensor, "samples inputs"] = field(repr=False)
     output: Float[Tensor, "samples outputs"] = field(repr=False)
 
+    def __str__(self) -> str:
+        outputs, inputs = self.operator.shape
+        largest = self.singular_values[:, 0].median()
+        return f"{self.name}: {outputs}×{inputs} Jacobian beside skip {self.skip}, largest singular value {largest:.3g}"
+
+    __repr__ = __str__
+
     @property
     def singular_values(self) -> Float[Tensor, "samples count"]:
         """Largest first, in float64."""
@@ -141,6 +148,11 @@ class ResidualJacobians(Sequence[BlockJacobian]):
 
     def __len__(self) -> int:
         return len(self.blocks)
+
+    def __str__(self) -> str:
+        return "\n".join([f"{len(self.blocks)} residual branches", *(f"  {block}" for block in self.blocks)])
+
+    __repr__ = __str__
 
     def __iter__(self) -> Iterator[BlockJacobian]:
         return iter(self.blocks)

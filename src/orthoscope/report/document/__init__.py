@@ -5,7 +5,7 @@ them into JSON data and back, `quantities` says what every number means, and `ge
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from orthoscope.report.document.changes import (
     ChangedFinding,
@@ -21,7 +21,7 @@ from orthoscope.report.document.changes import (
     Run,
     Verdicts,
 )
-from orthoscope.report.document.conversion import Number, Part, from_data, to_data
+from orthoscope.report.document.conversion import Number, Part, copied, finite, from_data, to_data
 from orthoscope.report.document.diagnosis import (
     DiagnosisDocument,
     Expected,
@@ -43,7 +43,13 @@ from orthoscope.report.document.evidence import CheckedStatement, ComparedNumber
 from orthoscope.report.document.parts import Effect, Environment, Omission, Prescription, Source
 from orthoscope.report.document.prediction import Depth, DepthFinding, Limit, PredictionDocument, Unchecked
 from orthoscope.report.document.quantities import QUANTITIES, Quantity, quantities, quantity
-from orthoscope.report.document.residual import AlignmentStatement, Block, DepthLaw, LogSingularValues, ResidualDocument
+from orthoscope.report.document.residual import (
+    AlignmentStatement,
+    Block,
+    DepthLaw,
+    LogSingularValues,
+    ResidualDocument,
+)
 from orthoscope.report.document.training import (
     MuonPlanDocument,
     PerProcess,
@@ -63,9 +69,9 @@ Document = (
     | ConfirmationDocument
     | WatchDocument
 )
-DRAWN: tuple[type, ...] = Document.__args__  # kinds that have views
-KINDS: dict[str, type] = {
-    kind.__dataclass_fields__["schema"].default: kind
+DRAWN: tuple[type[Part], ...] = get_args(Document)  # kinds that have views
+KINDS: dict[str, type[Part]] = {  # by schema
+    str(kind.schema): kind  # type: ignore[attr-defined]
     for kind in (*DRAWN, ReportDocument, WatchRecordDocument, MuonPlanDocument, EvidenceDocument)
 }
 
@@ -76,16 +82,17 @@ def as_document(content: Any) -> Document:
     Raises:
         ValueError: If it has no schema that this version draws, or does not fit its schema.
     """
-    if isinstance(content, DRAWN):
+    if isinstance(content, Document):
         return content
     schema = content.get("schema") if isinstance(content, Mapping) else None
     kind = KINDS.get(schema) if isinstance(schema, str) else None
-    if kind not in DRAWN:
-        known = [name for name, kind in KINDS.items() if kind in DRAWN]
+    if kind is None or kind not in DRAWN:
+        known = [name for name, one in KINDS.items() if one in DRAWN]
         raise ValueError(
             f"cannot draw a document of schema {schema!r}: this version draws {', '.join(known[:-1])} and {known[-1]}"
         )
-    return from_data(kind, content)
+    document: Document = from_data(kind, content)  # type: ignore[assignment]
+    return document
 
 
 __all__ = [
@@ -148,6 +155,8 @@ __all__ = [
     "WatchRecordDocument",
     "WeightSpectrum",
     "as_document",
+    "copied",
+    "finite",
     "from_data",
     "quantities",
     "quantity",

@@ -106,7 +106,7 @@ class ConfirmationDocument(Part):
     schema: Literal["orthoscope.confirmation/1"] = "orthoscope.confirmation/1"
     name: Annotated[str, "Name of the network."]
     verdict: Annotated[Verdict, "Verdict that is confirmed or refuted."]
-    outcome: Annotated[Literal["trains", "does not train", "undecided"], "What became of the training."]
+    outcome: Annotated[str, "What became of the training.", {"enum": ["trains", "does not train", "undecided"]}]
     confirmed: Annotated[bool | None, "Whether the verdict was right; null if training does not decide it."]
     summary: Annotated[str, "One sentence: the loss, beside the loss of guessing and of the reference."]
     final_loss: Annotated[Number | None, "The best over learning rates; null if all diverged."]

@@ -7,14 +7,12 @@ is left out of the JSON while it is None; every other field is always written.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from enum import Enum
-from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +23,9 @@ class Part:
         for name, value in vars(self).items():
             if not _is_finite(value):
                 object.__setattr__(self, name, _without_infinities(value))
+
+
+P = TypeVar("P", bound=Part)
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,16 @@ class Declared:
     optional: bool  # left out of the JSON while it is None
 
 
-@cache
-def declared_fields(kind: type) -> tuple[Declared, ...]:
+_declarations: dict[type[Part], tuple[Declared, ...]] = {}
+_readers: dict[type[Part], "_Reader"] = {}
+
+
+def declared_fields(kind: type[Part]) -> tuple[Declared, ...]:
     """Return the fields of a document class, in order."""
-    hints = get_type_hints(kind, include_extras=True)
-    return tuple(_declared(field, hints[field.name]) for field in fields(kind))
+    if kind not in _declarations:
+        hints = get_type_hints(kind, include_extras=True)
+        _declarations[kind] = tuple(_declared(field, hints[field.name]) for field in fields(kind))
+    return _declarations[kind]
 
 
 def _declared(field: "Field[Any]", hint: Any) -> Declared:
@@ -56,6 +62,17 @@ def _declared(field: "Field[Any]", hint: Any) -> Declared:
     return Declared(field.name, field.name.rstrip("_"), hint, description, keywords, optional)
 
 
+def copied(kind: type[P], source: object, /, **others: Any) -> P:
+    """Return the part of a document whose fields are the attributes of `source` with their names, and `others`."""
+    names = (field.attribute for field in declared_fields(kind) if field.attribute not in {"schema", *others})
+    return kind(**{name: getattr(source, name) for name in names if hasattr(source, name)}, **others)
+
+
+def finite(value: Number | None) -> Number | None:
+    """Return the number, or None where it is undefined or infinite."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 def _is_finite(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
@@ -63,12 +80,14 @@ def _is_finite(value: Any) -> bool:
 
 
 def _without_infinities(value: Any) -> Any:
-    return tuple(map(_without_infinities, value)) if isinstance(value, tuple) else value if _is_finite(value) else None
+    if isinstance(value, tuple):
+        return tuple(map(_without_infinities, value))
+    return finite(value) if isinstance(value, float) else value
 
 
 def to_data(value: Any) -> Any:
     """Convert a document to dicts, lists, text and numbers: what `json.dumps(..., allow_nan=False)` accepts."""
-    if is_dataclass(value):
+    if isinstance(value, Part):
         written = ((field, getattr(value, field.attribute)) for field in declared_fields(type(value)))
         return {field.name: to_data(part) for field, part in written if part is not None or not field.optional}
     if isinstance(value, list | tuple):
@@ -78,7 +97,7 @@ def to_data(value: Any) -> Any:
     return str(value) if isinstance(value, Enum) else value
 
 
-def from_data(kind: type[T], data: Any) -> T:
+def from_data(kind: type[P], data: Any) -> P:
     """Read a document class from JSON data.
 
     Raises:
@@ -89,9 +108,10 @@ def from_data(kind: type[T], data: Any) -> T:
     if hasattr(kind, "schema") and found != expected:
         raise ValueError(f"this is no document of {expected}: its schema is {found!r}")
     try:
-        return _reader(kind)(data)
+        document: P = _object_reader(kind)(data)
     except _Misfit as misfit:
         raise ValueError(f"this is no document of {expected}: {misfit}") from None
+    return document
 
 
 class _Misfit(Exception):  # noqa: N818 - it becomes a ValueError once its place is known
@@ -133,7 +153,7 @@ def _reader(hint: Any) -> _Reader:
     if hint in _PLAIN:
         fits, expected = _PLAIN[hint]
         return lambda value: value if fits(value) else _raise(_misfit(value, expected))
-    if is_dataclass(hint):
+    if isinstance(hint, type) and issubclass(hint, Part):
         return _object_reader(hint)
     if isinstance(hint, type) and issubclass(hint, Enum):
         words = ", ".join(repr(str(member)) for member in hint)
@@ -195,8 +215,9 @@ def _mapping_reader(read: _Reader) -> _Reader:
     return read_mapping
 
 
-@cache
-def _object_reader(kind: type) -> _Reader:
+def _object_reader(kind: type[Part]) -> _Reader:
+    if kind in _readers:
+        return _readers[kind]
     known = {field.name: field for field in declared_fields(kind)}
     readers = {name: _reader(field.hint) for name, field in known.items()}
     required = [name for name, field in known.items() if not field.optional]
@@ -217,4 +238,5 @@ def _object_reader(kind: type) -> _Reader:
                 raise misfit.within(name) from None
         return kind(**found)
 
+    _readers[kind] = read_object
     return read_object

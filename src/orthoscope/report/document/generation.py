@@ -5,14 +5,14 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from orthoscope.report.document import DRAWN, KINDS
-from orthoscope.report.document.conversion import Declared, declared_fields
+from orthoscope.report.document.conversion import Declared, Part, declared_fields
 from orthoscope.report.document.quantities import QUANTITIES, Quantity
 
 _PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number", NoneType: "null"}
@@ -40,7 +40,7 @@ def schema() -> dict[str, Any]:
     }
 
 
-def _definition(kind: type) -> dict[str, Any]:
+def _definition(kind: type[Part | Enum]) -> dict[str, Any]:
     if issubclass(kind, Enum):
         return {"description": _sentence(kind), "enum": [str(member) for member in kind]}
     declared = declared_fields(kind)
@@ -95,19 +95,17 @@ def _sentence(kind: type) -> str:
     return (kind.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
 
 
-def _kinds() -> list[type]:
+def _kinds() -> list[type[Part | Enum]]:
     """Return every class that a document holds, each after those that it is made of."""
-    found: dict[type, None] = {}
+    found: dict[type[Part | Enum], None] = {}
 
     def visit(hint: Any) -> None:
         if hint in found or hint in _PLAIN:
             return
-        if isinstance(hint, type) and is_dataclass(hint):
-            for field in declared_fields(hint):
+        if isinstance(hint, type):
+            for field in declared_fields(hint) if issubclass(hint, Part) else ():
                 visit(field.hint)
-        if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Enum)):
             found[hint] = None
-            return
         for inner in get_args(hint):
             visit(inner)
 
@@ -129,7 +127,7 @@ def types() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _type(kind: type) -> str:
+def _type(kind: type[Part | Enum]) -> str:
     comment = f"/** {_sentence(kind)} */\n"
     if issubclass(kind, Enum):
         return f"{comment}export type {kind.__name__} = {' | '.join(json.dumps(str(member)) for member in kind)};"

@@ -7,10 +7,11 @@ made of it. A new metric of a layer is a field of `View` (or of `Layer`) and a r
 from dataclasses import dataclass
 from typing import Literal
 
+from orthoscope.report.document.conversion import Part
 from orthoscope.report.document.diagnosis import Expected, Layer, Picture, View
 
 Group = Literal["layer", "network", "depth", "block", "update", "snapshot"]
-Written = Literal["fixed", "scientific", "factor", "rank"]
+Written = Literal["fixed", "signed", "scientific", "factor", "rank"]
 Axis = Literal["unit", "share", "log", "linear"]
 Place = Literal["layer", "sample_view", "picture", ""]
 
@@ -27,8 +28,9 @@ class Quantity:
         symbol: Its symbol in a formula; empty if it has none.
         unit: Its unit; empty for a pure number.
         explanation: What it is and what a high or a low value means, in one sentence.
-        written: "fixed" with two decimals, "scientific" where it may span decades, "factor" as in ×20,000, or "rank"
-            beside the largest rank that is possible.
+        written: "fixed" point, "signed" where the sign is half of what it says, "scientific" where it may span decades,
+            "factor" as in ×20,000 for a number of e-folds, or "rank" beside the largest rank that is possible.
+        decimals: How many are written in fixed point.
         axis: "unit" from 0 to 1, "share" of the largest possible value, "log", or "linear".
         is_main: Whether it has a row in the overview of layers and a depth profile of its own.
     """
@@ -41,6 +43,7 @@ class Quantity:
     unit: str = ""
     explanation: str
     written: Written = "fixed"
+    decimals: int = 2
     axis: Axis = "unit"
     is_main: bool = False
 
@@ -54,7 +57,7 @@ class Quantity:
         """The part of a layer that holds it; empty for what is not of a layer."""
         if self.group != "layer":
             return ""
-        parts: tuple[tuple[Place, type], ...] = (("layer", Layer), ("sample_view", View), ("picture", Picture))
+        parts: tuple[tuple[Place, type[Part]], ...] = (("layer", Layer), ("sample_view", View), ("picture", Picture))
         return next(place for place, kind in parts if self.key in kind.__dataclass_fields__)
 
     @property
@@ -126,61 +129,55 @@ QUANTITIES: tuple[Quantity, ...] = (
         explanation="Calibrated probability that a network with these numbers does not train: 0 is safe, 1 hopeless.",
     ),
     Quantity(
-        key="slope", group="network", label="gradient slope", unit="e-folds per weight layer", axis="linear",
+        key="slope", group="network", label="gradient slope", unit="e-folds per weight layer", written="signed",
+        decimals=3, axis="linear",
         explanation="Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal, positive "
         "explodes, negative vanishes.",
     ),
     Quantity(
         key="gradient_growth", group="depth", label="gradient growth", unit="e-folds", written="factor",
-        axis="linear",
+        axis="linear", is_main=True,
         explanation="Factor by which the gradient norm changes from the output to the input: 1 is ideal, far above 1 "
         "explodes, far below vanishes.",
     ),
     Quantity(
-        key="overlap_deviation", group="depth", label="deviation of the overlap", symbol="sd(c)",
+        key="overlap_deviation", group="depth", label="deviation of the overlap", symbol="sd(c)", decimals=3,
         explanation="Standard deviation of the cosine similarity of one pair of samples over random weights.",
     ),
     Quantity(
-        key="sigma1", group="block", label="largest singular value", symbol="σ₁", written="scientific", axis="log",
+        key="sigma1", group="block", label="largest singular value", symbol="σ₁", written="scientific", decimals=3,
+        axis="log", is_main=True,
         explanation="Largest singular value of the Jacobian of the residual branch: how much the block can stretch.",
     ),
     Quantity(
-        key="misalignment", group="block", label="misalignment",
+        key="misalignment", group="block", label="misalignment", is_main=True,
         explanation="How little the singular vectors of a block agree with those of the other blocks: 0 if they are "
         "shared, 1 if they are unrelated.",
     ),
     Quantity(
-        key="rank_ratio", group="block", label="rank ratio", symbol="σₖ₊₁/σ₁",
+        key="rank_ratio", group="block", label="rank ratio", symbol="σₖ₊₁/σ₁", decimals=3,
         explanation="First singular value past the number of classes over the largest: 0 if the Jacobian has no more "
         "directions than there are classes.",
     ),
     Quantity(
-        key="top_energy", group="block", label="energy of the top directions",
+        key="top_energy", group="block", label="energy of the top directions", is_main=True,
         explanation="Share of the energy of the Jacobian in as many directions as there are classes: 1 if it has no "
         "others.",
     ),
     Quantity(
         key="step", group="block", label="length of the step", symbol="‖Δh‖", written="scientific", axis="log",
+        is_main=True,
         explanation="Length of what the block adds to the residual stream: equal lengths make a straight, even path.",
     ),
     Quantity(
-        key="gradient_norm", group="update", label="gradient norm", short="|grad|", written="scientific", axis="log",
-        explanation="Frobenius norm of the gradient that the optimizer saw.",
+        key="relative_size", group="update", label="relative size of the update", short="|ΔW|/|W|",
+        symbol="‖ΔW‖/‖W‖", written="scientific", decimals=3, axis="log", is_main=True,
+        explanation="Frobenius norm of the update over that of the weight: near 1e-3 in usual training, above 0.1 "
+        "the step replaces most of the weight.",
     ),
     Quantity(
-        key="relative_size", group="update", label="relative size of the update", short="|ΔW|/|W|", symbol="‖ΔW‖/‖W‖",
-        written="scientific", axis="log",
-        explanation="Frobenius norm of the update over that of the weight: near 1e-3 in usual training, above 0.1 the "
-        "step forgets the weight.",
-    ),
-    Quantity(
-        key="rms_operator_norm", group="update", label="RMS operator norm", short="rms→rms", symbol="‖ΔW‖",
-        written="scientific", axis="log",
-        explanation="By how much the update can change the RMS of the output for inputs of RMS 1.",
-    ),
-    Quantity(
-        key="effective_rank", group="update", label="effective rank of the update", short="rank", written="rank",
-        axis="share",
+        key="effective_rank", group="update", label="effective rank of the update", short="rank",
+        written="rank", axis="share",
         explanation="How many directions the update uses: low if the optimizer follows a few of them.",
     ),
     Quantity(
@@ -188,38 +185,59 @@ QUANTITIES: tuple[Quantity, ...] = (
         explanation="0 if all singular values of the update are equal, as after a step of Muon.",
     ),
     Quantity(
-        key="update_alignment", group="update", label="cosine of update and weight", short="cos", axis="linear",
-        explanation="Cosine of the update and the weight: negative if the step shrinks the weight.",
-    ),
-    Quantity(
-        key="independence", group="update", label="mean absolute cosine of rows", short="PII",
-        explanation="Mean absolute cosine of two rows of the weight, before the step: 0 if they are orthogonal.",
-    ),
-    Quantity(
-        key="independence_change", group="update", label="change of the cosine of rows", short="ΔPII", axis="linear",
-        explanation="What the step adds to the mean absolute cosine of two rows: positive if they become more alike.",
-    ),
-    Quantity(
-        key="angle_change", group="update", label="change of angle", short="Δangle", unit="radians", axis="linear",
+        key="angle_change", group="update", label="mean change of the angle of two rows", short="Δangle",
+        unit="radians", written="scientific", decimals=4, axis="linear",
         explanation="Mean change of the angle between two rows of the weight: 0 if the step only rotates them "
         "together.",
     ),
     Quantity(
-        key="worst_gap", group="snapshot", label="worst orthogonality gap",
+        key="independence", group="update", label="mean absolute cosine of two rows", short="PII", decimals=3,
+        explanation="Mean absolute cosine of two rows of the weight, before the step: 0 if they are orthogonal.",
+    ),
+    Quantity(
+        key="independence_change", group="update", label="change of that cosine", short="ΔPII", written="signed",
+        decimals=4, axis="linear",
+        explanation="What the step adds to the mean absolute cosine of two rows: positive if they become more alike.",
+    ),
+    Quantity(
+        key="rms_operator_norm", group="update", label="RMS operator norm of the update", short="rms→rms",
+        symbol="√(in/out) ‖ΔW‖₂", written="scientific", decimals=3, axis="log",
+        explanation="By how much the update can change the RMS of the output for inputs of RMS 1.",
+    ),
+    Quantity(
+        key="update_alignment", group="update", label="cosine of update and weight", short="cos", axis="linear",
+        explanation="Cosine of the update and the weight: negative if the step shrinks the weight.",
+    ),
+    Quantity(
+        key="gradient_norm", group="update", label="gradient norm", short="|grad|", written="scientific", axis="log",
+        explanation="Frobenius norm of the gradient that the optimizer saw.",
+    ),
+    Quantity(
+        key="worst_gap", group="snapshot", label="worst orthogonality gap", short="worst gap", is_main=True,
         explanation="Largest orthogonality gap of a layer that is wide enough: near 1 if samples collapse there.",
     ),
     Quantity(
-        key="min_effective_rank", group="snapshot", label="least effective rank", written="rank", axis="linear",
+        key="min_effective_rank", group="snapshot", label="least effective rank", short="least rank",
+        written="rank", axis="linear", is_main=True,
         explanation="Least effective rank of a layer that is wide enough: 1 after rank collapse.",
     ),
     Quantity(
-        key="mean_overlap", group="snapshot", label="mean overlap at the end",
+        key="mean_overlap", group="snapshot", label="mean overlap at the end", short="overlap", is_main=True,
         explanation="Mean cosine similarity of two samples at the last layer that is wide enough.",
     ),
     Quantity(
-        key="gradient_slope", group="snapshot", label="gradient slope", unit="e-folds per weight layer",
-        axis="linear",
+        key="gradient_slope", group="snapshot", label="gradient slope", short="slope",
+        unit="e-folds per weight layer", written="signed", decimals=3, axis="linear", is_main=True,
         explanation="Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal.",
+    ),
+    Quantity(
+        key="risk", group="snapshot", label="risk of not training", short="risk", symbol="p",
+        explanation="Calibrated probability that a network with these numbers does not train.",
+    ),
+    Quantity(
+        key="record_seconds", group="snapshot", label="time of the snapshot", short="seconds", unit="s",
+        written="scientific", axis="linear",
+        explanation="Time that the snapshot took.",
     ),
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from orthoscope.report.document.parts import NOT_NEGATIVE, POSITIVE, Environment
 class AlignmentStatement(Part):
     """One of the statements RA1 to RA4: what it says, the number that decides it, and its limit."""
 
-    key: Annotated[Literal["RA1", "RA2", "RA3", "RA4"], "Which of the four."]
+    key: Annotated[str, "Which of the four.", {"enum": ["RA1", "RA2", "RA3", "RA4"]}]
     statement: Annotated[str, "What it says."]
     quantity: Annotated[str, "The number that decides it, in words."]
     value: Annotated[Number | None, "Median of this number over samples; null if it could not be measured."]
@@ -43,7 +43,7 @@ class Block(Part):
     """The Jacobian of one residual branch, without the skip connection."""
 
     name: Annotated[str, "Name of the block."]
-    skip: Annotated[Literal["identity", "projection", "none"], "What runs beside the branch."]
+    skip: Annotated[str, "What runs beside the branch.", {"enum": ["identity", "projection", "none"]}]
     activation: Annotated[str | None, "Activation after the sum; its slope multiplies the Jacobian."]
     inputs: Annotated[int, "Columns of the Jacobian.", POSITIVE]
     outputs: Annotated[int, "Rows of the Jacobian.", POSITIVE]
@@ -55,6 +55,11 @@ class Block(Part):
     step: Annotated[Number | None, "Length of what the block adds; null between stages."]
     dead: Annotated[bool, "Whether the Jacobian is zero at every sample."]
 
+    @property
+    def sigma1(self) -> Number | None:
+        """Largest singular value."""
+        return self.singular_values[0]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualDocument(Part):
@@ -62,7 +67,9 @@ class ResidualDocument(Part):
 
     schema: Literal["orthoscope.residual/1"] = "orthoscope.residual/1"
     name: Annotated[str, "Name of the network."]
-    verdict: Annotated[Literal["ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"], "How many statements hold."]
+    verdict: Annotated[
+        str, "How many statements hold.", {"enum": ["ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"]}
+    ]
     summary: Annotated[str, "One sentence: what holds, what does not, what is not known."]
     statements: Annotated[tuple[AlignmentStatement, ...], "RA1 to RA4."]
     samples: Annotated[int, "Samples at which the Jacobians are taken.", POSITIVE]

@@ -1,0 +1,78 @@
+"""Names of modules on a narrow screen: runs of alike names in one word, long ones over several lines; none is cut."""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import prod
+
+from orthoscope.report.document import Layer
+from orthoscope.report.wording import printable
+
+
+def layer_name(layer: Layer) -> str:
+    """Return the name, with the number of the call when the module had been called before."""
+    name = printable(layer.name) or "(model)"
+    return f"{name} (call {layer.call + 1})" if layer.call else name
+
+
+def folded_names(names: Iterable[str]) -> list[str]:
+    """Return runs of names that differ in numbers as one: `layers.[0–31].attn.q_proj`; the others as they are.
+
+    Names are in the order in which they first come. A range is written only if every name in it is there.
+    """
+    runs: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for name in names:
+        runs.setdefault(tuple(re.split("[0-9]+", name)), []).append(tuple(re.findall("[0-9]+", name)))
+    return [text for parts, numbers in runs.items() for text in _run(parts, numbers)]
+
+
+def _run(parts: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    columns = [sorted({int(number) for number in column}) for column in zip(*rows, strict=True)]
+    together = [_span(column) for column in columns]
+    is_whole = prod(map(len, columns)) == len(rows) and all(b == a + 1 for one in columns for a, b in pairwise(one))
+    chosen = [together] if is_whole and len(rows) > 1 else rows
+    return ["".join(part + number for part, number in zip(parts, [*row, ""], strict=True)) for row in chosen]
+
+
+def _span(values: Sequence[int]) -> str:
+    return str(values[0]) if len(values) == 1 else f"[{values[0]}–{values[-1]}]"
+
+
+def span_of(names: Sequence[str]) -> str:
+    """Return the part that all names share, with the range of the first number in which they differ; or nothing."""
+    split = [name.split(".") for name in names]
+    shared: list[str] = []
+    for parts in zip(*split, strict=False):
+        if len(set(parts)) == 1:
+            shared.append(parts[0])
+            continue
+        numbers = sorted({int(part) for part in parts if part.isdecimal()})
+        if numbers and all(part.isdecimal() for part in parts):
+            shared.append(_span(numbers))
+        break
+    return ".".join(shared)
+
+
+def wrapped(name: str, width: int) -> str:
+    """Return the name over as many lines as it takes, broken after a dot, slash or underscore where there is one."""
+    lines: list[str] = []
+    rest = name
+    while len(rest) > width:
+        room = rest[:width]
+        place = max(room.rfind(sign) for sign in "./_ ,") + 1
+        place = place if place > width // 3 else width
+        lines.append(rest[:place])
+        rest = "  " + rest[place:]
+    return "\n".join([*lines, rest])
+
+
+def without_shared_start(names: Sequence[str]) -> tuple[str, list[str]]:
+    """Return what all names begin with, up to a dot, and their rests; nothing is shared by a single name."""
+    split = [name.split(".") for name in names]
+    count = 0
+    while len(names) > 1 and all(len(parts) > count + 1 for parts in split):
+        if len({parts[count] for parts in split}) > 1:
+            break
+        count += 1
+    start = ".".join(split[0][:count]) + "." if count else ""
+    return start, [name[len(start) :] for name in names]

@@ -1,0 +1,150 @@
+// Charts over one axis. A cursor, moved by the mouse or by arrow keys, reads all of them at the same place.
+import { type Band, chart, decades, factor, type Line, type Marker, type Point, type Scales, stroke } from "./chart";
+import { h, s } from "./elements";
+import { fixed, number, rank, UNDEFINED } from "./reading";
+import { Selection } from "./selection";
+import { QUANTITIES, type Quantity } from "./types";
+
+const [WIDTH, HEIGHT] = [360, 200];
+const DOTS = 120; // points up to which each has a dot
+
+export interface Panel {
+  title: string; // what goes up, with its unit
+  explanation?: string; // one sentence: what it is, and what is good
+  name: string;
+  lines: Line[];
+  bands?: Band[];
+  y: [number, number];
+  logarithmic?: boolean;
+  tick?: (value: number) => string;
+  write: (value: number | null) => string;
+}
+
+/** All panels in a grid, with what stands beside them; `x` is named once, under every chart. */
+export function panels(figures: Panel[], xName: string, marker: Marker | null, ...beside: (Node | null)[]): HTMLElement {
+  const places = [...new Set(figures.flatMap((one) => one.lines.flatMap((line) => line.points.map((p) => p[0]))))].sort((a, b) => a - b);
+  const selection = new Selection(places.length);
+  const x: [number, number] = [places[0] ?? 0, Math.max((places[0] ?? 0) + 1, places[places.length - 1] ?? 1)];
+  const drawn = figures.map((one) => figure(one, x, xName, marker, places, selection));
+  return h("div", { class: "profiles" }, ...drawn, ...beside.filter((one) => one !== null));
+}
+
+function figure(panel: Panel, x: [number, number], xName: string, marker: Marker | null, places: number[], selection: Selection): HTMLElement {
+  const lines = panel.lines.map((line) => ({ ...line, dots: line.dots ?? line.points.length <= DOTS }));
+  const scales = chart({
+    width: WIDTH,
+    height: HEIGHT,
+    x,
+    y: panel.y,
+    logarithmic: panel.logarithmic ?? false,
+    lines,
+    bands: panel.bands,
+    marker,
+    tick: panel.tick,
+    xName,
+    title: `${panel.title}, by ${xName}; arrow keys read it`,
+  });
+  scales.svg.setAttribute("data-figure", panel.name);
+  scales.svg.setAttribute("tabindex", "0");
+  const said = h("output", { class: "said" });
+  follow(panel, scales, xName.split(" ")[0].replace(",", ""), places, selection, said);
+  const legend = lines.length > 1 ? h("p", { class: "legend" }, ...lines.map((line) => h("span", {}, stroke(line.look), line.name))) : null;
+  const small = panel.explanation ? h("small", {}, panel.explanation) : null;
+  return h("figure", { class: "profile" }, h("figcaption", {}, panel.title, small), said, scales.svg, legend);
+}
+
+function follow(panel: Panel, scales: Scales, along: string, places: number[], selection: Selection, said: HTMLElement): void {
+  const { svg, x, y, top, bottom } = scales;
+  const hair = s("line", { y1: top, y2: bottom, class: "hair", visibility: "hidden" });
+  const dots = panel.lines.map(() => s("circle", { r: 3.5, class: "hair-dot", visibility: "hidden" }));
+  const values = panel.lines.map((line) => new Map<number, number | null>(line.points));
+  svg.append(hair, ...dots);
+  const show = (chosen: number | null) => {
+    const index = chosen ?? selection.choice.layer;
+    hair.setAttribute("visibility", index === null ? "hidden" : "visible");
+    const at = index === null ? null : places[index];
+    const read: string[] = [];
+    panel.lines.forEach((line, which) => {
+      const value = at === null ? null : values[which].get(at);
+      const height = value === null || value === undefined ? null : y(value);
+      dots[which].setAttribute("visibility", height === null ? "hidden" : "visible");
+      if (at === null || value === undefined) return;
+      read.push(`${panel.lines.length > 1 ? `${line.name} ` : ""}${value === null ? UNDEFINED : panel.write(value)}`);
+      dots[which].setAttribute("cx", String(x(at)));
+      if (height !== null) dots[which].setAttribute("cy", String(Math.min(bottom, Math.max(top, height))));
+    });
+    said.textContent = at === null ? "" : `${along} ${at}: ${read.join(", ")}`;
+    for (const end of at === null ? [] : ["x1", "x2"]) hair.setAttribute(end, String(x(at!)));
+  };
+  selection.onHover(show);
+  selection.onChange(({ layer }) => show(layer));
+  const at = (event: MouseEvent) => {
+    const box = svg.getBoundingClientRect();
+    const wanted = scales.invert(((event.clientX - box.left) / box.width) * WIDTH);
+    return places.reduce((best, place, index) => (Math.abs(place - wanted) < Math.abs(places[best] - wanted) ? index : best), 0);
+  };
+  if (!places.length) return;
+  svg.addEventListener("mousemove", (event) => selection.hover(at(event)));
+  svg.addEventListener("mouseleave", () => selection.hover(null));
+  svg.addEventListener("click", (event) => selection.choose(at(event)));
+  svg.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") selection.choose(null);
+    else if (event.key === "Enter" || event.key === " " || !selection.key(event.key)) return;
+    event.preventDefault();
+  });
+}
+
+/** A quantity of the generated table. */
+export function quantity(group: Quantity["group"], key: string): Quantity {
+  return QUANTITIES.find((one) => one.group === group && one.key === key)!;
+}
+
+/** How a number of a quantity is written. */
+export function write(one: Quantity, value: number | null): string {
+  if (one.written === "factor") return factor(value === null ? null : value / Math.LN10);
+  return one.written === "fixed" ? fixed(value, 3) : one.written === "rank" ? rank(value) : number(value);
+}
+
+/** The panel of one quantity: named, explained, scaled and written as the table says. */
+export function panel(one: Quantity, lines: Line[], changes: Partial<Panel> = {}): Panel {
+  const values = lines.flatMap((line) => line.points.map((p) => p[1]));
+  const name = one.label[0].toUpperCase() + one.label.slice(1);
+  const logarithmic = one.axis === "log";
+  return {
+    title: `${name}${one.axis === "share" ? ", share of the possible" : ""}${one.unit ? `, ${one.unit}` : ""}${logarithmic ? " (log scale)" : ""}`,
+    explanation: one.explanation,
+    name: one.key,
+    lines,
+    y: logarithmic ? decades(values) : one.axis === "linear" ? around(values, 1e-3) : unit(values),
+    logarithmic,
+    write: (value) => (one.axis === "share" ? fixed(value) : write(one, value)),
+    ...changes,
+  };
+}
+
+/** What every quantity of a group is, for a legend below a table. */
+export function explanations(quantities: Quantity[]): HTMLElement {
+  const rows = quantities.flatMap((one) => [h("dt", {}, one.short || one.symbol || one.label), h("dd", {}, one.explanation)]);
+  return h("details", {}, h("summary", {}, "What the columns mean"), h("dl", { class: "definitions" }, ...rows));
+}
+
+/** Points of a column of numbers. */
+export function points(xs: number[], ys: (number | null)[]): Point[] {
+  return xs.map((x, index): Point => [x, ys[index]]);
+}
+
+/** From 0 to 1, or from the half below what is negative, as a cosine may be. */
+export function unit(values: (number | null)[]): [number, number] {
+  const least = values.reduce((low: number, value) => Math.min(low, value ?? 0), 0);
+  // A cosine that is negative by chance needs no axis of its own.
+  return [Math.floor(2 * Math.max(-1, least) + 0.1) / 2, 1];
+}
+
+/** Around the values, zero included; at least `least` high. */
+export function around(values: (number | null)[], least = 1e-12): [number, number] {
+  // The difference of numbers beyond 10³⁰⁰ may be infinite.
+  const known = values.filter((value) => value !== null).map((value) => Math.max(-1e300, Math.min(1e300, value)));
+  const [low, high] = [known.reduce((a, b) => Math.min(a, b), 0), known.reduce((a, b) => Math.max(a, b), 0)];
+  const room = 0.08 * (high - low); // for words, and for the line itself
+  return high - low >= least ? [low && low - room, high && high + room] : [low === 0 ? 0 : -least, high === 0 && low !== 0 ? 0 : least];
+}

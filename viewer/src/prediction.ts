@@ -1,0 +1,164 @@
+// A prediction: how deep a network trains, curves over depth, what ends it, the numbers, and who says so.
+import { factor, type Marker, superscript } from "./chart";
+import { h, section, table } from "./elements";
+import { answer, ending, explained, facts, sources, verdict } from "./page";
+import { around, type Panel, panel, panels, points, quantity, unit } from "./panels";
+import { fixed, look, number, printable, rank, share, significant, UNDEFINED } from "./reading";
+import type { DepthFinding, Depth, PredictionDocument } from "./types";
+
+const SHOWN = 14; // depths in the table that is open
+
+export function prediction(doc: PredictionDocument): Node[] {
+  const last = doc.depths[doc.depths.length - 1];
+  const deepest = h("div", { class: "verdict" }, `${doc.deepest ?? "none"} of ${last.depth}`, h("small", {}, "deepest that trains"));
+  return [
+    answer(look(last.verdict), deepest, printable(doc.summary)),
+    facts([
+      [`verdict at depth ${last.depth}`, verdict(last.verdict)],
+      ["at risk from depth", String(doc.at_risk_from ?? UNDEFINED)],
+      ["sick from depth", String(doc.sick_from ?? UNDEFINED)],
+      ["samples × width", `${doc.samples} × ${doc.width}`],
+      ["starting overlap", fixed(doc.overlap)],
+      ["seconds", doc.seconds.toFixed(1)],
+    ]),
+    section("By depth", "depths", panels(figures(doc), "depth (hidden layers)", turning(doc), reading())),
+    ends(doc),
+    numbers(doc),
+    ...limits(doc),
+    ...(doc.sources.length ? [section("Who says so", "sources", sources(doc.sources))] : []),
+    ending(doc, "prediction"),
+  ];
+}
+
+function figures(doc: PredictionDocument): Panel[] {
+  const depths = doc.depths.map((row) => row.depth);
+  const column = (read: (row: Depth) => number | null) => doc.depths.map(read);
+  const line = (values: (number | null)[]) => [{ points: points(depths, values), look: "line-strong", name: "theory" }];
+  const overlaps = column((row) => row.overlap);
+  const spread = doc.depths.map((row): [number, number | null, number | null] => {
+    const known = row.overlap !== null && row.overlap_deviation !== null;
+    const end = (sign: number) => (known ? Math.max(-1, Math.min(1, row.overlap! + sign * row.overlap_deviation!)) : null);
+    return [row.depth, end(-1), end(1)];
+  });
+  const ranks = column((row) => share(row.effective_rank, Math.min(doc.samples, doc.width)));
+  const isometry = column((row) => row.isometry_gap);
+  const sizes = column((row) => row.rms);
+  // Powers of ten are read as factors; the exponential of a thousand e-folds is no number.
+  const growth = column((row) => (row.gradient_growth === null ? null : row.gradient_growth / Math.LN10));
+  const layer = (key: string) => quantity("layer", key);
+  return [
+    panel(layer("overlap"), line(overlaps), {
+      title: "Mean overlap ± s.d. of one pair",
+      bands: [{ points: spread, look: "band" }],
+      y: unit([...overlaps, ...spread.map((p) => p[1])]),
+    }),
+    panel(layer("gap"), line(column((row) => row.gap))),
+    panel(layer("effective_rank"), line(ranks), { write: significant }),
+    panel(layer("isometry_gap"), line(isometry), { y: around(isometry, 1) }),
+    panel(layer("rms"), line(sizes)),
+    panel(quantity("depth", "gradient_growth"), line(growth), {
+      title: "Gradient growth, from output to input (log scale)",
+      y: level(growth),
+      tick: power,
+      write: factor,
+    }),
+  ];
+}
+
+/** One power of ten either way at least: a level gradient must not look steep. */
+function level(growth: (number | null)[]): [number, number] {
+  const [low, high] = around(growth);
+  return high - low >= 1 ? [low, high] : [-1, 1];
+}
+
+function power(decade: number): string {
+  return Number.isInteger(decade) && Math.abs(decade) > 2 ? `10${superscript(decade)}` : String(Number((10 ** decade).toPrecision(2)));
+}
+
+function turning(doc: PredictionDocument): Marker | null {
+  if (doc.at_risk_from === null) return null;
+  return { x: doc.at_risk_from, words: `${doc.at_risk_from === doc.sick_from ? "sick" : "at risk"} from depth ${doc.at_risk_from}` };
+}
+
+function reading(): HTMLElement {
+  return h(
+    "div",
+    { class: "reading key" },
+    h("h4", {}, "How to read"),
+    h("p", {}, "Nothing was built or measured: every point is a network of that many hidden layers, and the number is what theory expects after the last of them."),
+    h("p", {}, "A network that trains keeps enough directions (rank) and holds the gradient level. The band is one standard deviation of the cosine of a single pair of samples."),
+    h("p", {}, h("b", { class: "begins" }, "▼ "), "where a check of the diagnosis first finds something. Point at a chart, or press arrow keys on it, to read all of them at one depth."),
+  );
+}
+
+/** Every check that finds something at some depth: where it begins, and in what words. */
+function ends(doc: PredictionDocument): HTMLElement {
+  const found = new Map<string, { first: DepthFinding; from: Record<string, number> }>();
+  for (const row of doc.depths) {
+    for (const one of row.findings) {
+      if (!found.has(one.check)) found.set(one.check, { first: one, from: {} });
+      found.get(one.check)!.from[one.severity] ??= row.depth;
+    }
+  }
+  const rows = [...found].map(([check, { first, from }]) => [
+    explained(check, first.symptom),
+    printable(first.reason),
+    String(from["AT RISK"] ?? UNDEFINED),
+    String(from["SICK"] ?? UNDEFINED),
+  ]);
+  return section(
+    "What ends it",
+    "ends",
+    rows.length
+      ? table(["check", "result where it begins", "at risk from", "sick from"], rows, new Set([2, 3]), "checks")
+      : h("p", { class: "quiet" }, "No check finds anything at any depth asked for."),
+    ...doc.not_checked.map((one) => h("p", { class: "quiet" }, `Not checked: ${printable(one.check)}, as ${printable(one.reason)}.`)),
+  );
+}
+
+/** A screenful of depths in sight, all of them one click away. */
+function numbers(doc: PredictionDocument): HTMLElement {
+  const brief = shown(doc);
+  const all = h("details", { class: "every-depth" }, h("summary", {}, `All ${doc.depths.length} depths`));
+  all.addEventListener("toggle", () => {
+    if (!all.querySelector("table")) all.append(depthsTable(doc, doc.depths));
+  });
+  return section("Numbers", "numbers", depthsTable(doc, brief), brief.length < doc.depths.length ? all : null);
+}
+
+/** About fourteen depths in equal ratios, with the first, the last and those where the verdict changes. */
+function shown(doc: PredictionDocument): Depth[] {
+  const rows = doc.depths;
+  if (rows.length <= SHOWN) return rows;
+  const named = new Set([doc.deepest, doc.at_risk_from, doc.sick_from]);
+  const kept = new Set(rows.flatMap((row, index) => (named.has(row.depth) ? [index] : [])));
+  const ratio = rows[rows.length - 1].depth / rows[0].depth;
+  for (let step = 0; step < SHOWN; step++) {
+    const wanted = Math.round(rows[0].depth * ratio ** (step / (SHOWN - 1)));
+    kept.add(rows.findIndex((row) => row.depth >= wanted));
+  }
+  return [...kept].sort((a, b) => a - b).map((index) => rows[index]);
+}
+
+function depthsTable(doc: PredictionDocument, rows: Depth[]): HTMLElement {
+  const possible = Math.min(doc.samples, doc.width);
+  const cells = rows.map((row) => [
+    row.depth === doc.at_risk_from ? h("strong", {}, `▶ ${row.depth}`) : String(row.depth),
+    number(row.rms),
+    `${fixed(row.overlap, 3)}${row.overlap === null || row.overlap_deviation === null ? "" : ` ± ${fixed(row.overlap_deviation, 3)}`}`,
+    fixed(row.gap),
+    row.effective_rank === null ? UNDEFINED : `${rank(row.effective_rank)} of ${possible}`,
+    number(row.isometry_gap),
+    factor(row.gradient_growth === null ? null : row.gradient_growth / Math.LN10),
+    verdict(row.verdict),
+    [...new Set(row.findings.map((one) => printable(one.check)))].join(", "),
+  ]);
+  const heads = ["depth", "rms", "overlap ± s.d.", "gap", "effective rank", "isometry gap", "gradient growth", "verdict", "found by"];
+  return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "all-layers");
+}
+
+function limits(doc: PredictionDocument): HTMLElement[] {
+  if (!doc.limit.length) return [];
+  const rows = doc.limit.map((one) => [explained(one.name, one.unit), significant(one.value), explained(one.source, `assuming ${one.assumes}`)]);
+  return [section("As depth grows", "limit", table(["quantity", "value", "source"], rows, new Set([1])))];
+}

@@ -1,0 +1,70 @@
+// A network in training: scalars over steps, what the optimizer did to its matrices, the last snapshot in full.
+import type { Known } from "./documents";
+import { h, section, table } from "./elements";
+import { network } from "./network";
+import { answer, ending, facts, fold, verdict } from "./page";
+import { explanations, type Panel, panel, panels, points, write } from "./panels";
+import { look, printable, rank } from "./reading";
+import { QUANTITIES, type Update, type WatchDocument } from "./types";
+
+const SHOWN = 60; // matrices in the table
+const SCALARS = QUANTITIES.filter((one) => one.group === "snapshot");
+const UPDATES = QUANTITIES.filter((one) => one.group === "update");
+
+export function watch(doc: WatchDocument, cloud: Known[]): Node[] {
+  const parts: Node[] = [
+    banner(doc),
+    facts([
+      ["steps taken", String(doc.steps)],
+      ["snapshot every", `${doc.every} steps`],
+      ["snapshots", String(doc.history.length)],
+      ["snapshots that failed", String(doc.problems.length)],
+    ]),
+  ];
+  if (doc.history.length > 1) parts.push(section("Over training", "training", panels(figures(doc), "step", null, reading())));
+  parts.push(...updates(doc));
+  const skipped = doc.skipped.map((one) => h("span", {}, h("code", {}, printable(one.name)), `: ${printable(one.reason)}`));
+  parts.push(ending(doc, "watch", fold("Snapshots that failed", doc.problems.map(printable), true), fold("Parameters that were skipped", skipped)));
+  if (doc.latest) parts.push(h("h2", {}, "The last snapshot"), network([doc.latest], 0, cloud, () => {}));
+  return parts;
+}
+
+function banner(doc: WatchDocument): HTMLElement {
+  const last = doc.history[doc.history.length - 1];
+  if (!last) return h("p", {}, "No snapshot yet: no forward pass with gradients was made.");
+  return answer(look(last.verdict), verdict(last.verdict), printable(doc.stopped ?? `after ${last.step} steps: ${last.summary}`));
+}
+
+function figures(doc: WatchDocument): Panel[] {
+  const steps = doc.history.map((record) => record.step);
+  const scalar = (key: string) => doc.history.map((record) => record.scalars[`orthoscope/${key}`] ?? null);
+  return SCALARS.map((one) => panel(one, [{ points: points(steps, scalar(one.key)), look: "line-strong", name: "measured" }]));
+}
+
+function reading(): HTMLElement {
+  return h(
+    "div",
+    { class: "reading key" },
+    h("h4", {}, "How to read"),
+    h("p", {}, "Every point is a snapshot of the network on the batch of that step. A training that goes well keeps its rank, and its gradient level: a slope near zero."),
+    h("p", {}, "Point at a chart, or press arrow keys on it, to read all of them at one step."),
+  );
+}
+
+/** The latest recorded step of every matrix. */
+function updates(doc: WatchDocument): HTMLElement[] {
+  const latest = [...new Map(doc.rows.map((row): [string, Update] => [`${row.optimizer}\0${row.weight}`, row])).values()];
+  if (!latest.length) return [];
+  const rows = latest.slice(0, SHOWN).map((row) => [
+    row.step,
+    h("code", {}, printable(row.weight)),
+    row.shape.join("×"),
+    ...UPDATES.map((one) => {
+      const value = row[one.key as keyof Update] as number | null;
+      return one.written === "rank" ? `${rank(value)} of ${Math.min(...row.shape)}` : write(one, value);
+    }),
+  ]);
+  const heads = ["step", "weight", "shape", ...UPDATES.map((one) => one.short)];
+  const more = latest.length > SHOWN ? h("p", { class: "quiet" }, `and ${latest.length - SHOWN} more, in the JSON`) : null;
+  return [section("What the latest recorded step did", "updates", table(heads, rows, new Set([0, ...UPDATES.map((_, index) => index + 3)]), "all-layers"), more, explanations(UPDATES))];
+}
