@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo check test lint types benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-busy bench-residual bench-watch calibrate results-page reference-pages docs viewer browser compiler clean
+.PHONY: demo check test lint types benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-busy bench-residual bench-watch calibrate results-page reference-pages page-outputs picture docs viewer browser compiler clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -28,7 +28,7 @@ test: .venv/test.stamp browser compiler  ## the whole test suite
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/codespell src tests docs viewer/src benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
+	$(BIN)/codespell src tests docs examples viewer/src benchmarks README.md CONTRIBUTING.md CHANGELOG.md Makefile
 
 types: .venv/test.stamp
 	$(BIN)/mypy
@@ -62,7 +62,7 @@ bench-residual: .venv/test.stamp  ## Jacobians of residual blocks beside dense o
 
 WRITE_CALIBRATION := $(BIN)/python -m orthoscope_papers.calibration.write
 
-calibrate: .venv/demo.stamp  ## train 457 networks, fit the limits of the verdict, test them and the fixes; an hour and a half
+calibrate: .venv/test.stamp  ## train 457 networks, fit the limits of the verdict, test them and the fixes; an hour and a half
 	$(BIN)/orthoscope reproduce calibration/outcomes
 	$(WRITE_CALIBRATION) outcomes results
 	$(BIN)/orthoscope reproduce calibration/verdict
@@ -75,14 +75,19 @@ calibrate: .venv/demo.stamp  ## train 457 networks, fit the limits of the verdic
 bench-watch: .venv/test.stamp  ## what watching a training costs; writes docs/watch_benchmark.md, five minutes
 	$(BIN)/python benchmarks/watch.py
 
-reference-pages: .venv/demo.stamp  ## docs/metrics.md, docs/theorems.md and docs/errata.md from the source
+reference-pages: .venv/demo.stamp  ## docs/glossary.md, metrics.md, theorems.md and errata.md from the source
 	$(BIN)/python docs/reference_pages.py
 
+page-outputs: .venv/test.stamp  ## what the code in README and docs prints, written below it
+	$(BIN)/python docs/page_code.py
+
+picture: .venv/demo.stamp browser  ## docs/images/report.png, the picture in README, from a real diagnosis
+	$(BIN)/python docs/picture.py
+
 docs: .venv/test.stamp  ## the documentation as a site in build/site, readable from files
-	$(PIP) --editable '.[docs]'
 	$(BIN)/mkdocs build --strict
 
-results-page: .venv/demo.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
+results-page: .venv/test.stamp  ## docs/results.md from the tables in results/; `orthoscope reproduce` makes those
 	$(BIN)/orthoscope reproduce --page docs/results.md
 
 viewer: .venv/demo.stamp  ## schema, types and the page's script from report/document and viewer/; needs Node 20, commit what it writes
@@ -112,5 +117,5 @@ clean:
 # torchvision is here because timm imports it; the constraint keeps it from replacing torch.
 .venv/test.stamp: .venv/demo.stamp
 	$(PIP) torchvision
-	$(PIP) --editable '.[dev,zoo,lightning,serve]'
+	$(PIP) --editable '.[dev,docs,zoo,lightning,serve]'
 	@touch $@

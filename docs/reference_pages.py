@@ -1,16 +1,20 @@
-"""Writes the reference pages from the source: every metric, every theorem with its hypotheses, every erratum.
+"""Writes the reference pages from the source: metrics, theorems with their hypotheses, errata, and the glossary.
 
 `make reference-pages`; a test holds them to the source.
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from glossary_words import FORMULAS, WORDS
 
 from orthoscope import metrics, theory
 from orthoscope.files import replace
+from orthoscope.report.document.quantities import Group, quantities
 from orthoscope_papers.errata import all_errata
 
 HERE = Path(__file__).parent
@@ -31,6 +35,40 @@ THEORIES = {
     "network": "A whole network, finite width included",
     "residual": "Residual networks",
 }
+GROUPS: dict[str, str] = {
+    "layer": "Numbers of a layer",
+    "network": "Numbers of a network",
+    "depth": "Numbers of a prediction, by depth",
+    "block": "Numbers of a residual block",
+    "update": "Numbers of an update of a weight",
+    "snapshot": "Numbers of a training that is watched",
+}
+
+
+def glossary_page() -> str:
+    """Every quantity of the documents, from their table, and the other words of a report."""
+    parts = [
+        "# Glossary",
+        NOTE,
+        "Every quantity and every word that a report shows. A batch at a layer is a matrix $H$ with $n$ rows, the\n"
+        "samples $h_i$, and $d$ columns, the units; its singular values are $\\sigma_i$. [Metrics](metrics.md) has\n"
+        "the functions.",
+    ]
+    seen: set[str] = set()
+    for group in get_args(Group):
+        parts.append(f"## {GROUPS[group]}")
+        for quantity in quantities(group):
+            again = quantity.anchor in seen
+            seen.add(quantity.anchor)
+            # An entry of the same name in a later group is told apart by its group; the anchor stays with the first.
+            parts.append(f"### {quantity.label}{f' ({group})' if again else ''}")
+            unit = f" Unit: {quantity.unit}." if quantity.unit else ""
+            parts.append(quantity.explanation + unit)
+            formula = FORMULAS.get((group, quantity.key))
+            parts += [f"$$ {formula} $$"] if formula else []
+    parts.append("## Words")
+    parts += [f"### {word}\n\n{text}" for word, text in WORDS.items()]
+    return "\n\n".join(parts) + "\n"
 
 
 def metrics_page() -> str:
@@ -41,6 +79,7 @@ def metrics_page() -> str:
         NOTE,
         "`orthoscope.metrics` takes tensors and gives numbers: batched over leading dimensions, in float64,\n"
         "`(samples, units)` for representations and `(out, in)` for weights.",
+        _arguments(metrics),
     ]
     return _page(parts, _by_subject(found, SUBJECTS, depth=2), _entry)
 
@@ -55,6 +94,7 @@ def theorems_page() -> str:
         f"The {len(predictors)} predictions of `orthoscope.theory`: from hyper-parameters to numbers, no network.\n"
         "Each names the statement it computes and what that assumes; *(corrected)* marks what is false as printed\n"
         "([errata](errata.md)).",
+        _arguments(theory),
     ]
     page = _page(parts, _by_subject(predictors, THEORIES, depth=2), _theorem)
     works = "\n".join(f"- **{key}**: {title}" for key, title in theory.BIBLIOGRAPHY.items())
@@ -83,6 +123,7 @@ def errata_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "glossary.md": glossary_page,
     "metrics.md": metrics_page,
     "theorems.md": theorems_page,
     "errata.md": errata_page,
@@ -107,7 +148,26 @@ def _by_subject(found: list[tuple[str, Any]], titles: dict[str, str], depth: int
 
 
 def _entry(name: str, value: Any) -> str:
-    return f"### {name}\n\n`{name}{_signature(value)}`\n\n{inspect.getdoc(value)}"
+    return f"### {name}\n\n`{name}{_signature(value)}`\n\n{_prose(value)}"
+
+
+def _prose(value: Any) -> str:
+    """A docstring without its sections, except the fields of a result as a list."""
+    text, *sections = re.split(r"\n\n(?=(?:Args|Attributes|Returns|Raises|Example):\n)", inspect.getdoc(value) or "")
+    fields = [section for section in sections if section.startswith("Attributes:")]
+    return "\n\n".join([text, *map(_list, fields)])
+
+
+def _list(section: str) -> str:
+    """A section of described names as a list."""
+    return re.sub(r"^    (\w+): ", r"- `\1`: ", section.partition("\n")[2].rstrip(), flags=re.MULTILINE)
+
+
+def _arguments(package: Any) -> str:
+    """What the arguments of a package mean, which is the same in all its functions."""
+    return "Arguments mean the same in all functions:\n\n" + _list(
+        (inspect.getdoc(package) or "").partition("\n\n")[2].partition("Args:")[2]
+    )
 
 
 def _theorem(name: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: files beside docs/ that pages link to become part of the site, and formulas become MathML.
+"""Hooks of MkDocs: the API reference, files beside docs/ that pages link to, and formulas as MathML.
 
 Pages link to `../results/...` and `../CONTRIBUTING.md`, as a reader of the repository needs it. MathML, because
 browsers draw it by themselves: the site needs no script and no network for its formulas.
@@ -6,11 +6,15 @@ browsers draw it by themselves: the site needs no script and no network for its 
 
 import html
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
+
+sys.path.insert(0, str(Path(__file__).parent))
+import api_pages
 
 ROOT = Path(__file__).parent.parent
 BESIDE = "beside"  # the folder of the site for what lies outside docs/
@@ -27,11 +31,21 @@ _OTHER_WORDS = (
 )
 
 
+def on_config(config: Any) -> Any:
+    """Fill the part of the navigation named "API" with a page for every public package."""
+    for part in config.nav:
+        if "API" in part:
+            part["API"] = api_pages.navigation()
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
-    """Add what pages link to outside docs/, and what those files link to in turn."""
+    """Add the API reference, what pages link to outside docs/, and README, CONTRIBUTING and CHANGELOG."""
     wanted = [
         link for file in files.documentation_pages() for link in _LINK.findall(Path(file.abs_src_path).read_text())
     ]
+    for path, text in api_pages.pages().items():
+        files.append(File.generated(config, path, content=text))
     wanted += ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
     for link in dict.fromkeys(wanted):
         if (ROOT / link).is_file():

@@ -34,13 +34,6 @@ def test_a_page_is_drawn_from_the_saved_numbers(name: str, monkeypatch: pytest.M
     assert set(numbers) >= ABOUT | PAGES[name]
 
 
-def test_the_costs_in_the_readme_are_the_saved_ones() -> None:
-    numbers = json.loads((ROOT / "results/benchmarks/diagnosis.json").read_text())
-    rows = [f"| {row['network']} | {row['diagnose'] / row['plain']:.3g} plain passes |" for row in numbers["networks"]]
-    table = (ROOT / "README.md").read_text().split("| cost of a diagnosis |\n|---|---|\n")[1]
-    assert table.splitlines()[: len(rows)] == rows
-
-
 def test_the_gradients_page_shows_the_saved_training_comparison() -> None:
     numbers = json.loads((ROOT / "results/benchmarks/gradients.json").read_text())
     saved = summary(read_table(ROOT / "results/ju2025/optimizer_comparison", Row))

@@ -8,7 +8,7 @@ import pytest
 
 CALLS = {
     "orthoscope.prescribe(model)": "prescriptions follow from a diagnosis, got a Linear: call diagnose first",
-    "orthoscope.init.haar_(model.weight)": "a network or a layer is initialized, got a Parameter",
+    "orthoscope.init.initialize_(model.weight, 'orthogonal')": "a network or a layer is initialized, got a Parameter",
     "orthoscope.init.iterative_(model.weight, model.weight)": "a network or a layer is initialized, got a Parameter",
     "orthoscope.init.lsuv_(model.weight, model.weight)": "a network or a layer is initialized, got a Parameter",
     "orthoscope.confirm(model.weight, batch=model.weight)": "a network is trained, got a Parameter",

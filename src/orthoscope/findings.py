@@ -1,7 +1,7 @@
-"""The vocabulary of a diagnosis: what was measured, what was predicted, what was found, how bad it is.
+"""The outcome of a diagnosis: measured numbers, predicted numbers, findings, and the verdict.
 
-Every check ends in one of three states. `not checked` is a result, not an absence: it carries the
-reason, so that silence never reads as health.
+Every check ends in one of three states: found, clean, or not checked. The last carries its reason, so that a check
+that could not run is never read as a healthy result.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for healthy, 1 for at risk, 2 for sick: verdicts compare by how bad they are."""
+        """0 for healthy, 1 for at risk, 2 for sick, so that verdicts can be compared."""
         return list(Verdict).index(self)
 
 
 class Symptom(StrEnum):
-    """What goes wrong, in the words people use for it."""
+    """What goes wrong."""
 
-    COLLAPSE = "collapse"  # samples become indistinguishable on the way forward
-    VANISH = "vanish"  # gradients shrink on the way back
-    EXPLODE = "explode"  # gradients grow on the way back, or numbers overflow
-    DEGENERATE_INPUT = "degenerate input"  # the batch itself carries too little to judge by
+    COLLAPSE = "collapse"  # samples become equal in the forward pass
+    VANISH = "vanish"  # gradients shrink from output to input
+    EXPLODE = "explode"  # gradients grow from output to input, or numbers overflow
+    DEGENERATE_INPUT = "degenerate input"  # the samples of the batch are equal or of low rank
 
 
 class State(StrEnum):
@@ -50,7 +50,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Measurement:
-    """A number with its unit and, where it is an estimate, its standard error."""
+    """A measured number.
+
+    Attributes:
+        name: The check that measured it.
+        value: The number.
+        unit: Its unit.
+        standard_error: Standard error, where the number is an estimate.
+    """
 
     name: str
     value: float
@@ -60,7 +67,15 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A number that theory gives, with its unit, the statement it comes from and what that assumes."""
+    """A number that theory gives.
+
+    Attributes:
+        name: The quantity.
+        value: The number.
+        unit: Its unit.
+        source: The theorem or equation it comes from.
+        assumes: The hypotheses of that statement.
+    """
 
     name: str
     value: float
@@ -68,16 +83,39 @@ class Prediction:
     source: str
     assumes: str
 
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{self.name} {self.value:.3g}{unit}, by {self.source}, assuming {self.assumes}"
+
+    __repr__ = __str__
+
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of one check: which rule, what it saw, where, and in one sentence why."""
+    """The outcome of one check.
+
+    Attributes:
+        check: Name of the rule.
+        symptom: What the rule looks for.
+        state: Found, clean, or not checked.
+        reason: One sentence; for a check that could not run, why.
+        severity: How bad it is.
+        layer: Where it begins; None if nothing was found.
+        measured: The number that was compared.
+        threshold: The limit that was crossed, or the nearest one that was not.
+    """
 
     check: str
     symptom: Symptom
     state: State
     reason: str
     severity: Verdict = Verdict.HEALTHY
-    layer: str | None = None  # where it begins
+    layer: str | None = None
     measured: Measurement | None = None
-    threshold: float | None = None  # the limit that was crossed, or the nearest one that was not
+    threshold: float | None = None
+
+    def __str__(self) -> str:
+        state = str(self.severity) if self.state is State.FOUND else str(self.state)
+        return f"{state}  {self.check}: {self.reason}"
+
+    __repr__ = __str__

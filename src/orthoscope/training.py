@@ -14,7 +14,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Step:
-    """What a callback sees after every optimizer step."""
+    """The argument of a callback, after every optimizer step."""
 
     number: int  # from 1
     epoch: int  # from 1
@@ -49,7 +49,7 @@ def minibatches(
     The permutation is drawn on the CPU, so that it does not depend on the device.
     """
     if len(inputs) != len(targets):
-        raise ValueError(f"{len(inputs)} inputs and {len(targets)} targets do not pair up")
+        raise ValueError(f"got {len(inputs)} inputs and {len(targets)} targets: give one target per input")
     if len(inputs) == 0:
         raise ValueError("there are no samples to train on")
     if size < 1:

@@ -53,7 +53,7 @@ def reproduce(
     output
         Folder of the results; finished runs are kept there too, so that the same command goes on after a crash.
     page
-        Write the page of saved results here, in Markdown, judge and draw their tables anew, and run nothing.
+        Judge the saved tables again, redraw their figures, write their page here in Markdown, and run nothing.
     """
     from orthoscope.cli.app import refuse_closed, refuse_unwritable
 
@@ -136,6 +136,7 @@ def _run_named(
         return INTERRUPTED
     for problem in done.problems:
         _say(problem)
+    _say_what_is_not_drawn()
     console = Console(stderr=json == "-")
     console.print(results_tables(done.document))
     counts = f"runs done: {done.executed}, finished before: {done.skipped}"
@@ -159,9 +160,17 @@ def _write_page(page: Path, results: Path) -> int:
             "run orthoscope reproduce NAME, in the default setting, first"
         )
     redraw_saved(results)
+    _say_what_is_not_drawn()
     replace(page, results_page(saved_document(results), papers()))
     print(f"wrote {page}", file=sys.stderr)
     return 0
+
+
+def _say_what_is_not_drawn() -> None:
+    from orthoscope_papers.drawing import NOT_DRAWN, can_draw
+
+    if not can_draw():
+        _say(NOT_DRAWN)
 
 
 def _say(sentence: str) -> None:

@@ -17,6 +17,7 @@ _IGNORED = (
     "orthoscope_papers.drawing",
     "orthoscope_papers.evidence",
     "orthoscope_papers.experiments",
+    "orthoscope_papers.panels",
     "orthoscope_papers.results",
 )
 _ROOTS = {"run", "cells", "Config", "Row", "QUICK", "FULL"}

@@ -1,335 +1,280 @@
-"""Figures of experiments as SVG documents that stand alone: panels of lines with intervals, and heat maps.
+"""Panels drawn by matplotlib, on a white page of fixed layout, so that one table gives one file to the last byte.
 
-    figure([Panel(...), Heat(...)], columns=2)     panels in rows of two; without `columns`, all in one row
-
-A panel holds series, horizontal `references` and vertical `places`. Of a series:
-
-    Series(name, x, y, low, high)                  a line, with a bar from low to high at every point
-    Series(name, x, y)                             a line
-    Series(name, x, y, low, high, band=True)       a line in a band, for curves of many points
-    Series(name, x, y, marks=True)                 a line with a dot at every point
-    Series(name, x, y, marks=True, line=False)     points alone: a scatter plot
-    Series(name, x, y, theory=True)                black and dotted: a prediction beside measurements
-    seed_series(name, {x: values})                 the mean over seeds, with two standard errors
-    averaged(name, [(x, value), ...])              the same with dots, or in a band
-
-Twelve series have styles of their own, predictions not counted. `nan`, infinities and, on a logarithmic axis, values
-that are not positive leave a gap.
+matplotlib comes with `pip install 'orthoscope[papers]'`: it is imported when something is drawn, and `can_draw` says
+whether it is here.
 """
 
+import io
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from html import escape
-from itertools import pairwise, product
-from typing import TypeVar
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
-from orthoscope.report.charts import Scale, clipped, rule, segments, tick_label, words
+from orthoscope_papers.panels import MAX_BARS, HeatMap, Math, Number, Panel, Series
 
-from orthoscope.report.document import Number
-from orthoscope_papers.evidence import interval
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 460, 278
-LEFT, RIGHT, TOP, BOTTOM = 62, 444, 52, 226
-LEGEND_TOP, LEGEND_STEP = 280, 15
-CSS = (
-    "text{font:11px system-ui,Arial,sans-serif;fill:#1c1f24}.title{font-weight:600;font-size:12px}"
-    ".quiet{fill:#626a76}.axis{stroke:#626a76}.grid{stroke:#e4e6ea}.reference{stroke:#1c1f24;stroke-dasharray:3 3}"
-)
-Place = TypeVar("Place", int, float)
-Interval = Callable[[Sequence[float]], tuple[float, float, float]]
+COLUMNS = 2  # panels side by side: as many as a page of text shows at the size of its own letters
+# Everything in pixels of 1/96 inch: a panel, the frame in it, and its legend.
+WIDTH, HEIGHT = 460, 286
+LEFT, RIGHT, TOP, BOTTOM = 62, 444, 52, 228
+LEGEND_TOP, LEGEND_STEP, BAR = 276, 16, 10
+LETTER = 6  # the width of one, about
+INK, QUIET, GRID, UNDEFINED = "#1c1f24", "#5b636f", "#e4e6ea", "#d0d3d8"
+TITLE_SIZE, TEXT_SIZE = 9.0, 8.25  # points
+_INCH, _POINT = 96, 0.75  # pixels an inch, points a pixel
 
-Style = tuple[str, str]  # color and dashes
+Style = tuple[str, tuple[int, ...]]  # color, and lengths of dashes and gaps in pixels
 # Okabe and Ito's color-blind safe palette, with dashes for print without color.
-_STYLES: tuple[Style, ...] = (
-    *(("#0072b2", ""), ("#d55e00", "7 3"), ("#009e73", "2 3"), ("#cc79a7", "9 3 2 3"), ("#56b4e9", "4 2")),
-    ("#e69f00", ""),
-    *product(("#0072b2", "#d55e00", "#009e73"), ("1 4", "12 3")),
+STYLES: tuple[Style, ...] = (
+    *(("#0072b2", ()), ("#d55e00", (7, 3)), ("#009e73", (2, 3)), ("#cc79a7", (9, 3, 2, 3)), ("#56b4e9", (4, 2))),
+    ("#e69f00", ()),
+    *product(("#0072b2", "#d55e00", "#009e73"), ((1, 4), (12, 3))),
 )
-_THEORY: Style = ("#1c1f24", "1 3")
-_DOT = 2.6  # pixels
-# Viridis at five equal steps: perceptually uniform, also to the color-blind and in gray.
-_STOPS = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
-_UNDEFINED = "#d0d3d8"
-_MOST_LABELS = 8
-_BAR_CELLS, _BAR_HEIGHT = 40, 10
+THEORY: Style = (INK, (1, 3))
+ANGLE = 50  # degrees, of names below an axis that are too long for a line
+_MAX_LABELS = 8
+_SCALES = {False: "linear", True: "log"}
+_SETTINGS: Any = {
+    "svg.fonttype": "none",  # text stays text: smaller, and found by a search
+    "svg.hashsalt": "orthoscope",  # names of parts do not change from run to run
+    "font.sans-serif": ["DejaVu Sans", "Arial"],
+    "font.size": TEXT_SIZE,
+    "lines.scale_dashes": False,
+}
+NOT_DRAWN = "no figures are drawn, because matplotlib is not installed: pip install 'orthoscope[papers]' adds it"
 
 
-@dataclass(frozen=True)
-class Series:
-    """Values `y` along `x`, with an interval from `low` to `high` at every point where these are given."""
-
-    name: str
-    x: Sequence[Number]
-    y: Sequence[Number]
-    low: Sequence[Number] = ()
-    high: Sequence[Number] = ()
-    _: KW_ONLY
-    marks: bool = False  # a dot at every point
-    line: bool = True
-    band: bool = False  # the interval as a band instead of bars
-    theory: bool = False
+def can_draw() -> bool:
+    """Return True if matplotlib is installed."""
+    try:
+        import_module("matplotlib")
+    except ImportError:
+        return False
+    return True
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One frame: `measure` says what y is and of how many runs, `along` what x is; `references` are levels.
-
-    `places` are vertical lines: a name, and where on x.
-    """
-
-    title: str
-    measure: str
-    along: str
-    across: tuple[Number, Number]
-    up: tuple[Number, Number]
-    series: Sequence[Series]
-    references: Sequence[tuple[str, Number]] = ()
-    logarithmic_across: bool = False
-    logarithmic_up: bool = False
-    places: Sequence[tuple[str, Number]] = ()
-
-    @property
-    def legend_lines(self) -> int:
-        return len(self.series)
+def svg(panels: Sequence[Panel | HeatMap]) -> str:
+    """Return the panels as one SVG document."""
+    with _settings():
+        buffer = io.StringIO()
+        title = "; ".join(f"{panel.title}: {panel.y_label}" for panel in panels)
+        draw(panels).savefig(buffer, format="svg", metadata={"Title": title, "Date": None, "Creator": None})
+    return _portable(buffer.getvalue())
 
 
-@dataclass(frozen=True)
-class Heat:
-    """`values[row][column]` as colors from `low` to `high`; None and what is not finite is gray.
+def draw(panels: Sequence[Panel | HeatMap]) -> "Figure":
+    """Return the panels as a figure of matplotlib, in rows of two; it belongs to no window and no pyplot state."""
+    from matplotlib.figure import Figure
 
-    `columns` label the cells from left to right, `rows` from bottom to top, thinned where they would touch. Cells are
-    of one size whatever their labels say. Beyond `low` and `high` a color stays that of the end.
-    """
+    lines = [panels[start : start + COLUMNS] for start in range(0, len(panels), COLUMNS)]
+    heights = [max(_height(panel) for panel in line) for line in lines]
+    width, height = WIDTH * min(COLUMNS, len(panels)), sum(heights)
+    with _settings():
+        figure = Figure(figsize=(width / _INCH, height / _INCH), facecolor="white")
+        for row, line in enumerate(lines):
+            for column, panel in enumerate(line):
+                left, top = column * WIDTH, sum(heights[:row])
+                axes = _frame(figure, left + LEFT, top + TOP, RIGHT - LEFT, BOTTOM - TOP)
+                _titles(axes, panel)
+                if isinstance(panel, HeatMap):
+                    bar = _frame(figure, left + LEFT, top + LEGEND_TOP, RIGHT - LEFT, BAR)
+                    _draw_heat_map(axes, bar, panel)
+                else:
+                    _draw_panel(axes, panel)
+    return figure
 
-    title: str
-    measure: str
-    along: str
-    upward: str
-    columns: Sequence[Number]
-    rows: Sequence[Number]
-    values: Sequence[Sequence[Number | None]]
-    low: Number
-    high: Number
-    logarithmic: bool = False
 
-    legend_lines = 2  # what the color bar takes below the frame
+def _height(panel: Panel | HeatMap) -> Number:
+    """Pixels of a panel with its names, legend or color bar."""
+    if isinstance(panel, HeatMap):
+        return HEIGHT + LEGEND_STEP
+    return HEIGHT + LEGEND_STEP * len({one.name for one in panel.series}) + _slope(panel)
 
 
-def figure(panels: Sequence[Panel | Heat], columns: int | None = None) -> str:
-    """Return one SVG document of the panels, in rows of `columns`, or in one row."""
-    columns = columns or len(panels)
-    lines = [panels[start : start + columns] for start in range(0, len(panels), columns)]
-    heights = [HEIGHT + LEGEND_STEP * max(panel.legend_lines for panel in line) for line in lines]
-    width, height = WIDTH * min(columns, len(panels)), sum(heights)
-    body = "".join(
-        f'<g transform="translate({column * WIDTH} {sum(heights[:row])})">{_drawn(panel)}</g>'
-        for row, line in enumerate(lines)
-        for column, panel in enumerate(line)
+def _slope(panel: Panel) -> Number:
+    """How far names below the axis reach down because they are written at an angle; 0 where they fit in a line."""
+    letters = [len(name) for name in panel.x_names]
+    fits = LETTER * (sum(letters) + 2 * len(letters)) <= RIGHT - LEFT
+    return 0.0 if fits else LETTER * (max(letters) - 2) * math.sin(math.radians(ANGLE))
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    """The settings of the figures, whatever the user's own are."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_SETTINGS)
+        yield
+
+
+def _frame(figure: "Figure", left: Number, top: Number, width: Number, height: Number) -> "Axes":
+    """Axes at a place of the page, given in pixels from its upper left corner."""
+    across, down = figure.get_size_inches() * _INCH
+    axes = figure.add_axes((left / across, 1 - (top + height) / down, width / across, height / down))
+    axes.tick_params(which="both", length=3, width=0.6, color=QUIET, labelcolor=QUIET, labelsize=TEXT_SIZE)
+    axes.spines[:].set(color=QUIET, linewidth=0.6)
+    return axes
+
+
+def _titles(axes: "Axes", panel: Panel | HeatMap) -> None:
+    """What is shown, and how it was measured, above the frame; what x is below."""
+    looks: tuple[tuple[int, str, dict[str, Any]], ...] = (
+        (32, panel.title, {"weight": "bold", "size": TITLE_SIZE, "color": INK}),
+        (14, panel.y_label if isinstance(panel, Panel) else panel.label, {"color": QUIET}),
     )
-    label = escape("; ".join(f"{panel.title}: {panel.measure}" for panel in panels))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="{label}"><style>{CSS}</style>'
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>{body}</svg>\n'
-    )
+    for pixels, label, look in looks:
+        axes.annotate(
+            label, (0, 1), (0, pixels * _POINT), "axes fraction", "offset points", parse_math=_has_math(label), **look
+        )
+    axes.set_xlabel(panel.x_label, color=QUIET, labelpad=3, parse_math=_has_math(panel.x_label))
 
 
-def seed_series(name: str, points: Mapping[Place, Sequence[float]]) -> Series:
-    """Return the mean over seeds at every x, with two standard errors."""
-    places = sorted(points)
-    ends = [interval(points[place]) for place in places]
-    return Series(name, places, *([end[k] for end in ends] for k in range(3)))
+def _has_math(label: str) -> bool:
+    return isinstance(label, Math)
 
 
-def averaged(name: str, points: Iterable[tuple[Number, float]], band: bool = False, of: Interval = interval) -> Series:
-    """Return a line through the mean of the values at each x, with the interval that `of` takes of them."""
-    values = grouped(points)
-    middle, low, high = zip(*(of(each) for each in values.values()), strict=True)
-    return Series(name, list(values), middle, low, high, band=band, marks=not band)
+def _draw_panel(axes: "Axes", panel: Panel) -> None:
+    from matplotlib.lines import Line2D
 
-
-def grouped(points: Iterable[tuple[Number, float]]) -> dict[Number, list[float]]:
-    """Return the values at each x, in ascending order of x."""
-    values: dict[Number, list[float]] = defaultdict(list)
-    for place, value in points:
-        values[place].append(value)
-    return dict(sorted(values.items()))
-
-
-def predicted_series(name: str, places: Sequence[Number], values: Sequence[Number]) -> Series:
-    """Return a prediction: a series without interval, in the style of a measured one."""
-    return Series(name, places, values, values, values)
-
-
-def span(series: Sequence[Series], margin: float = 0.05) -> tuple[float, float]:
-    """Return the range from the lowest to the highest end of an interval, with a margin on both sides."""
-    low = min(float(value) for line in series for value in line.low)
-    high = max(float(value) for line in series for value in line.high)
-    room = margin * (high - low) or 1.0
-    return low - room, high + room
-
-
-def _drawn(panel: Panel | Heat) -> str:
-    return _heat_map(panel) if isinstance(panel, Heat) else _panel(panel)
-
-
-def _panel(panel: Panel) -> str:
-    across = Scale(*panel.across, LEFT, RIGHT, panel.logarithmic_across)
-    up = Scale(*panel.up, BOTTOM, TOP, panel.logarithmic_up)
-    drawn = [_titles(panel.title, panel.measure), _ticks(across, up)]
+    x_limits, y_limits = panel.x_limits(), panel.y_limits()
+    axes.set(xlim=x_limits, ylim=y_limits, xscale=_SCALES[panel.log_x], yscale=_SCALES[panel.log_y])
+    whole = all(isinstance(x, int) for series in panel.series for x in series.x)
+    _set_ticks(axes.xaxis, x_limits, panel.log_x, whole)
+    _set_ticks(axes.yaxis, y_limits, panel.log_y)
+    if panel.x_names:
+        look: dict[str, Any] = {"rotation": ANGLE, "ha": "right", "rotation_mode": "anchor"} if _slope(panel) else {}
+        axes.set_xticks(range(1, len(panel.x_names) + 1), panel.x_names, parse_math=False, **look)
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "left", "right"]].set_visible(False)
     for name, level in panel.references:
-        y = up(level)
-        if y is not None:
-            drawn.append(rule(LEFT, y, RIGHT, y, "reference") + words(RIGHT, y - 4, name, "quiet", "end"))
-    for name, place in panel.places:
-        x = across(place)
-        if x is not None:
-            drawn.append(rule(x, TOP, x, BOTTOM, "reference") + words(x + 4, TOP + 10, name, "quiet"))
-    drawn += [_series(series, across, up, style) for series, style in _with_styles(panel.series)]
-    return "".join(drawn) + _axis_name(panel.along) + _legend(panel.series)
-
-
-def _with_styles(series: Sequence[Series]) -> Iterator[tuple[Series, Style]]:
-    styles = iter(_STYLES)
-    assert sum(not one.theory for one in series) <= len(_STYLES), "two lines of one style could not be told apart"
-    return ((one, _THEORY if one.theory else next(styles)) for one in series)
-
-
-def _series(series: Series, across: Scale, up: Scale, style: Style) -> str:
-    color, dashes = style
-    points = [(across(x), up(y)) for x, y in zip(series.x, series.y, strict=True)]
-    drawn = (_band if series.band else _bars)(series, across, up, color)
-    if series.line:
-        for run in clipped(segments(points), TOP, BOTTOM):
-            drawn += (
-                f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in run)}" fill="none" stroke="{color}" '
-                f'stroke-width="1.8" stroke-dasharray="{dashes}"/>'
-            )
-    if series.marks:
-        for x, y in points:
-            if x is not None and y is not None and LEFT - 1 <= x <= RIGHT + 1 and TOP - 1 <= y <= BOTTOM + 1:
-                drawn += f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_DOT}" fill="{color}" fill-opacity=".7"/>'
-    return drawn
-
-
-def _ends(series: Series, across: Scale, up: Scale) -> list[tuple[Number, Number, Number]]:
-    """Pixels of every interval that can be drawn: place, bottom, top; what leaves the frame ends on its border."""
-    if not series.low and not series.high:
-        return []
-    ends = []
-    for x, low, high in zip(series.x, series.low, series.high, strict=True):
-        place, bottom, top = across(x), up(min(max(low, up.low), up.high)), up(min(max(high, up.low), up.high))
-        if place is not None and bottom is not None and top is not None:
-            ends.append((place, bottom, top))
-    return ends
-
-
-def _bars(series: Series, across: Scale, up: Scale, color: str) -> str:
-    return "".join(
-        f'<path d="M{place:.1f},{bottom:.1f}V{top:.1f}" stroke="{color}" stroke-opacity=".45"/>'
-        for place, bottom, top in _ends(series, across, up)
+        axes.axhline(level, color=INK, linewidth=0.75, dashes=(3, 3))
+        axes.annotate(
+            name, (1, level), (0, 2.5), ("axes fraction", "data"), "offset points", ha="right", color=QUIET,
+            parse_math=_has_math(name), annotation_clip=True, zorder=3,
+            bbox={"facecolor": "white", "alpha": 0.6, "linewidth": 0, "pad": 0},
+        )  # fmt: skip
+    listed: dict[str, Line2D] = {}  # a name once, whatever has it: predictions look alike
+    for series, style in _with_styles(panel.series):
+        _draw_series(axes, series, style, y_limits)
+        listed.setdefault(series.name, Line2D([], [], **_look(series, style)))
+    legend = axes.legend(
+        list(listed.values()),
+        [""] * len(listed),
+        loc="upper left",
+        bbox_to_anchor=(0, -(LEGEND_TOP - 6 + _slope(panel) - BOTTOM) / (BOTTOM - TOP)),
+        borderpad=0,
+        borderaxespad=0,
+        frameon=False,
+        handlelength=2.4,
+        labelspacing=0.28,
     )
+    # Afterwards, because a legend leaves out names that start with an underscore.
+    for text, name in zip(legend.get_texts(), listed, strict=True):
+        text.set(text=name, parse_math=_has_math(name), color=INK)
 
 
-def _band(series: Series, across: Scale, up: Scale, color: str) -> str:
-    ends = _ends(series, across, up)
-    there, back = [(x, low) for x, low, _ in ends], [(x, high) for x, _, high in reversed(ends)]
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in [*there, *back])
-    return f'<polygon points="{points}" fill="{color}" fill-opacity=".18"/>' if ends else ""
+def _with_styles(series: Sequence[Series]) -> list[tuple[Series, Style]]:
+    styles = iter(STYLES)
+    assert sum(not one.theory for one in series) <= len(STYLES), "two lines of one style could not be told apart"
+    return [(one, THEORY if one.theory else next(styles)) for one in series]
 
 
-def _legend(series: Sequence[Series]) -> str:
-    drawn = []
-    for index, (line, (color, dashes)) in enumerate(_with_styles(series)):
-        y = LEGEND_TOP + LEGEND_STEP * index
-        if line.line:
-            drawn.append(f'<path d="M{LEFT},{y}h26" stroke="{color}" stroke-width="1.8" stroke-dasharray="{dashes}"/>')
-        if line.marks:
-            drawn.append(f'<circle cx="{LEFT + 13}" cy="{y}" r="{_DOT}" fill="{color}" fill-opacity=".7"/>')
-        drawn.append(words(LEFT + 34, y + 4, line.name))
-    return "".join(drawn)
+def _draw_series(axes: "Axes", series: Series, style: Style, y_limits: tuple[Number, Number]) -> None:
+    import numpy
+
+    x, y = numpy.asarray(series.x, float), numpy.asarray(series.y, float)
+    look = _look(series, style)
+    if series.low:
+        # What leaves the frame ends on its border, an infinite end too.
+        low, high = (numpy.clip(numpy.asarray(ends, float), *y_limits) for ends in (series.low, series.high))
+        if len(x) > MAX_BARS:
+            axes.fill_between(x, low, high, color=style[0], alpha=0.18, linewidth=0)
+        else:
+            axes.vlines(x, low, high, color=style[0], alpha=0.5, linewidth=0.9)
+    if series.line:
+        axes.plot(x, y, **look | {"marker": ""})
+    if series.marks:
+        # A dot on the border is drawn whole, also one that rounding put beyond it.
+        shares = (axes.transData - axes.transAxes).transform(numpy.column_stack((x, y)))
+        inside = ((shares > -1e-9) & (shares < 1 + 1e-9)).all(axis=1)
+        axes.plot(x[inside], y[inside], **look | {"linestyle": ""}, clip_on=False)
 
 
-def _titles(title: str, measure: str) -> str:
-    """What is shown, and how it was measured, above the frame."""
-    return words(LEFT, 20, title, "title") + words(LEFT, 36, measure, "quiet")
+def _look(series: Series, style: Style) -> dict[str, Any]:
+    """How matplotlib draws a series, in the frame and in the legend."""
+    color, dashes = style
+    pattern = (0, tuple(length * _POINT for length in dashes)) if dashes else "-"
+    return {
+        "color": color,
+        "linewidth": 1.4,
+        "linestyle": pattern if series.line else "",
+        "marker": "o" if series.marks else "",
+        "markersize": 3.6,
+        "markeredgewidth": 0,
+        "alpha": None if series.line else 0.7,
+    }
 
 
-def _axis_name(along: str) -> str:
-    """What x is, below the frame."""
-    return words((LEFT + RIGHT) / 2, BOTTOM + 34, along, "quiet", "middle")
+def _set_ticks(axis: "Axis", limits: tuple[Number, Number], logarithmic: bool = False, whole: bool = False) -> None:
+    """Round ticks: multiples of 1, 2 or 5 times a power of ten, or powers of ten alone where the axis has many."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+    decades = math.log10(limits[1] / limits[0]) if logarithmic else 0
+    if decades > 0.9:
+        found = LogLocator(subs=(1.0,) if decades > 2.5 else (1.0, 2.0, 5.0), numticks=_MAX_LABELS).tick_values(*limits)
+    else:
+        found = MaxNLocator(nbins=6, steps=[1, 2, 5, 10], integer=whole).tick_values(*limits)
+    low, high = limits[0] - 1e-9 * abs(limits[0]), limits[1] + 1e-9 * abs(limits[1])
+    ticks = [tick for tick in found if low <= tick <= high]
+    axis.set_ticks(ticks, [tick_label(tick) for tick in ticks])
+    axis.set_minor_locator(NullLocator())
 
 
-def _ticks(across: Scale, up: Scale) -> str:
-    drawn = []
-    for tick in up.ticks():
-        y = up(tick)
-        if y is not None:
-            drawn.append(rule(LEFT, y, RIGHT, y, "grid") + words(LEFT - 6, y + 4, tick_label(tick), "quiet", "end"))
-    for tick in across.ticks():
-        x = across(tick)
-        if x is not None:
-            drawn.append(rule(x, BOTTOM, x, BOTTOM + 4, "axis"))
-            drawn.append(words(x, BOTTOM + 17, tick_label(tick), "quiet", "middle"))
-    return "".join(drawn) + rule(LEFT, BOTTOM, RIGHT, BOTTOM, "axis")
+def tick_label(value: Number) -> str:
+    """Return `0.5`, `200`, or beyond 0.001 to 10,000 a number times a power of ten."""
+    if value == 0 or 0.001 <= abs(value) < 10_000:
+        return f"{value + 0.0:.4g}".replace("-", "−")
+    exponent = math.floor(math.log10(abs(value)) + 1e-9)
+    factor = f"{value / 10**exponent:.4g}"
+    return ("" if factor == "1" else rf"${factor}\cdot$") + f"$10^{{{exponent}}}$"
 
 
-def _heat_map(heat: Heat) -> str:
-    """The cells, their labels and the color bar."""
-    across = Scale(0, len(heat.columns), LEFT, RIGHT)
-    up = Scale(0, len(heat.rows), BOTTOM, TOP)
-    shade = Scale(heat.low, heat.high, 0.0, 1.0, heat.logarithmic)
-    drawn = [_titles(heat.title, f"{heat.measure}; upward: {heat.upward}"), _axis_name(heat.along)]
-    for row, line in enumerate(heat.values):
-        for column, value in enumerate(line):
-            drawn.append(_cell(across, up, row, column, heat_color(shade(value))))
-    for column in _thinned(len(heat.columns)):
-        place = (_pixel(across, column) + _pixel(across, column + 1)) / 2
-        drawn.append(words(place, BOTTOM + 17, tick_label(heat.columns[column]), "quiet", "middle"))
-    for row in _thinned(len(heat.rows)):
-        place = (_pixel(up, row) + _pixel(up, row + 1)) / 2
-        drawn.append(words(LEFT - 6, place + 4, tick_label(heat.rows[row]), "quiet", "end"))
-    return "".join(drawn) + _color_bar(heat)
+def _draw_heat_map(axes: "Axes", bar: "Axes", heat: HeatMap) -> None:
+    """The cells with labels, thinned where they would touch, and the color bar."""
+    import matplotlib
+    import numpy
+
+    colors = matplotlib.colormaps["viridis"].with_extremes(bad=UNDEFINED)
+    values = numpy.ma.masked_invalid(numpy.asarray(heat.values, float))
+    look: dict[str, Any] = {"cmap": colors, "aspect": "auto", "interpolation": "none", "origin": "lower"}
+    axes.imshow(values, vmin=heat.low, vmax=heat.high, **look)
+    for axis, labels in ((axes.xaxis, heat.columns), (axes.yaxis, heat.rows)):
+        places = range(0, len(labels), math.ceil(len(labels) / _MAX_LABELS))
+        axis.set_ticks(places, [tick_label(labels[place]) for place in places])
+    axes.set_ylabel(heat.y_label, color=QUIET, parse_math=_has_math(heat.y_label))
+    bar.imshow(numpy.linspace(0, 1, 128)[None], extent=(heat.low, heat.high, 0, 1), **look)
+    bar.yaxis.set_visible(False)
+    _set_ticks(bar.xaxis, (heat.low, heat.high))
 
 
-def heat_color(share: Number | None) -> str:
-    """Return the color of a share from 0 to 1, interpolated between the two nearest stops."""
-    if share is None or not math.isfinite(share):
-        return _UNDEFINED
-    place = min(max(share, 0.0), 1.0) * (len(_STOPS) - 1)
-    index = min(int(place), len(_STOPS) - 2)
-    low, high = list(pairwise(_STOPS))[index]
-    return "#" + "".join(f"{round(a + (b - a) * (place - index)):02x}" for a, b in zip(low, high, strict=True))
+def _portable(document: str) -> str:
+    """Round coordinates to a thousandth of a point, and name a second font for mathematics, as other text has one.
 
+    No eye sees more digits, and processors differ in the last ones.
+    """
 
-def _cell(across: Scale, up: Scale, row: int, column: int, fill: str) -> str:
-    x, right = _pixel(across, column), _pixel(across, column + 1)
-    bottom, top = _pixel(up, row), _pixel(up, row + 1)
-    # Cells overlap a little: otherwise the page shows through between them.
-    size = f'width="{right - x + 0.3:.1f}" height="{bottom - top + 0.3:.1f}"'
-    return f'<rect x="{x:.1f}" y="{top:.1f}" {size} fill="{fill}"/>'
+    def shorter(tag: re.Match[str]) -> str:
+        return re.sub(r"-?\d+\.\d{4,}", lambda number: f"{round(float(number[0]), 3) + 0.0:g}", tag[0])
 
-
-def _color_bar(heat: Heat) -> str:
-    width, y = (RIGHT - LEFT) / _BAR_CELLS, LEGEND_TOP - 8
-    drawn = [
-        f'<rect x="{LEFT + index * width:.1f}" y="{y}" width="{width + 0.3:.1f}" height="{_BAR_HEIGHT}" '
-        f'fill="{heat_color(index / (_BAR_CELLS - 1))}"/>'
-        for index in range(_BAR_CELLS)
-    ]
-    scale = Scale(heat.low, heat.high, LEFT, RIGHT, heat.logarithmic)
-    for tick in scale.ticks():
-        drawn.append(words(_pixel(scale, tick), y + 2 * _BAR_HEIGHT + 3, tick_label(tick), "quiet", "middle"))
-    return "".join(drawn)
-
-
-def _thinned(count: int) -> range:
-    return range(0, count, math.ceil(count / _MOST_LABELS))
-
-
-def _pixel(scale: Scale, value: Number) -> Number:
-    pixel = scale(value)
-    assert pixel is not None
-    return pixel
+    rounded = re.sub(r"<(?!svg\b)[^>]+>", shorter, document)
+    return rounded.replace("font-family: 'DejaVu Sans';", "font-family: 'DejaVu Sans', 'Arial', sans-serif;")

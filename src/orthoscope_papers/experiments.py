@@ -8,7 +8,8 @@ An experiment is a module `<bibkey>/<figure>.py` with these names:
                             own setting, if the default is smaller
     Row, run, cells         columns of the table; configuration to rows; configuration to smaller ones that may run
                             anywhere and in any order, if the work can be divided
-    check, compare, plot    rows to the claim in numbers, to the paper's numbers beside ours, to the figure
+    check, compare, plot    rows to the claim in numbers, to the paper's numbers beside ours, to the panels of
+                            the figure, which `drawing` draws
 
 Several figures made by one `run` are one module, in which each is a `Figure` under its own name.
 """
@@ -25,11 +26,12 @@ from typing import Any, Literal
 from orthoscope_papers.catalog import Setting, catalog, chosen
 from orthoscope_papers.code_version import code_version
 from orthoscope_papers.evidence import Evidence
+from orthoscope_papers.panels import HeatMap, Panel
 from orthoscope_papers.results import table_of
 
 Check = Callable[[list[Any]], dict[str, bool]]
 Compare = Callable[[list[Any]], list[Evidence]]
-Plot = Callable[[list[Any]], str]
+Plot = Callable[[list[Any]], Sequence[Panel | HeatMap]]
 
 
 @dataclass(frozen=True, kw_only=True)

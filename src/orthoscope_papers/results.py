@@ -1,4 +1,7 @@
-"""The files of an experiment's results: `results/<paper>/<figure>/{table.csv, meta.json, figure.svg}`."""
+"""The files of an experiment's results: `results/<paper>/<figure>/{table.csv, meta.json, figure.svg}`.
+
+Without matplotlib there is no figure; everything else is written all the same.
+"""
 
 import csv
 import dataclasses
@@ -17,6 +20,7 @@ import torch
 from orthoscope.files import replace
 from orthoscope.version import VERSION
 from orthoscope_papers.catalog import Setting, folder_of
+from orthoscope_papers.drawing import can_draw, svg
 
 Row = TypeVar("Row")  # a NamedTuple whose fields are str, int or float
 TABLE, META, FIGURE = "table.csv", "meta.json", "figure.svg"
@@ -45,11 +49,14 @@ def save(
         "seconds": round(seconds, 1),
         "table_sha256": _checksum(table),
     }
-    figure = experiment.plot(rows)
+    figure = svg(experiment.plot(rows)) if can_draw() else None
     folder = folder_of(name, setting, root)
     folder.mkdir(parents=True, exist_ok=True)
     replace(folder / TABLE, table)
-    replace(folder / FIGURE, figure)
+    if figure is None:
+        (folder / FIGURE).unlink(missing_ok=True)  # one that was drawn from another table
+    else:
+        replace(folder / FIGURE, figure)
     replace(folder / META, json.dumps(meta, indent=2) + "\n")
     return rows
 
@@ -57,7 +64,8 @@ def save(
 def redraw(folder: Path, experiment: Any) -> None:
     """Check and draw a saved table again, after `check` or `plot` changed; the record of the run stays as it is."""
     rows, meta = read_table(folder, experiment.Row), read_meta(folder)
-    replace(folder / FIGURE, experiment.plot(rows))
+    if can_draw():
+        replace(folder / FIGURE, svg(experiment.plot(rows)))
     replace(folder / META, json.dumps({**meta, "checks": experiment.check(rows)}, indent=2) + "\n")
 
 

@@ -156,7 +156,7 @@ def duration(seconds: int | float, measured: bool) -> str:
 _INTRODUCTION = """# Results
 
 Written by `orthoscope reproduce --page docs/results.md` from the tables in [results/](../results); do not edit.
-[reproducing.md](reproducing.md) says how to make them again.
+[reproduce.md](reproduce.md) says how to make them again.
 
 A verdict is *agrees* where the printed number is within our interval, or as near to ours as the reason says, or where
 the stated trend is seen (for li2023: if training went a quarter of the way to the stated limit at least); *differs*

@@ -49,5 +49,5 @@ def test_theory_knows_a_network_made_with_a_gain_and_notices_when_it_changes() -
     model = MLP(depth=3, width=8, activation="tanh", gain=0.3, generator=torch.Generator().manual_seed(0))
     assert initial_arguments(model)["gain"] == 0.3
     model.layers[1].activation.gain = 0.4
-    with pytest.raises(NoTheory, match="modules are not those"):
+    with pytest.raises(NoTheory, match="modules were changed"):
         initial_arguments(model)

@@ -156,3 +156,22 @@ def test_shape_leaky_refuses_and_changes_nothing() -> None:
     with pytest.raises(ValueError, match="rescale=False"):
         shape_leaky_(frozen, 0.3)
     assert isinstance(frozen[0], nn.ReLU)
+
+
+def test_a_layer_with_two_names_is_rescaled_once() -> None:
+    shared = nn.Linear(8, 8)
+    model = nn.Sequential(shared, nn.ReLU(), shared, nn.ReLU(), shared)
+    before = shared.weight.detach().clone()
+    change = shape_leaky_(model, 0.5)
+    assert list(change.weights.values()) == [pytest.approx(0.8**0.5)]
+    torch.testing.assert_close(shared.weight.detach(), before * 0.8**0.5)
+
+
+def test_a_shared_layer_that_needs_two_factors_is_refused_and_nothing_changed() -> None:
+    shared = nn.Linear(8, 8)
+    model = nn.Sequential(shared, nn.ReLU(), shared, nn.LeakyReLU(0.3), shared)
+    before = shared.weight.detach().clone()
+    with pytest.raises(ValueError, match="share a weight"):
+        shape_leaky_(model, 0.5)
+    assert torch.equal(shared.weight, before)
+    assert type(model[1]) is nn.ReLU

@@ -82,6 +82,15 @@ def test_only_sweeps_know_the_processor() -> None:
     assert found == ["diagnosis/document.py: get_num_threads"], "a document records its environment"
 
 
+def test_only_the_viewer_and_the_papers_draw() -> None:
+    assert not files_with("<svg", "import matplotlib.pyplot"), "documents are drawn by viewer/"
+    papers = SOURCE.parent / "orthoscope_papers"
+    words = {line for path in papers.rglob("*.py") for line in path.read_text().splitlines() if "<svg" in line}
+    assert not words, "figures are drawn by matplotlib"
+    drawing = [path.name for path in papers.rglob("*.py") if "from matplotlib" in path.read_text()]
+    assert drawing == ["drawing.py"]
+
+
 def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 

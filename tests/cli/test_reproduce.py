@@ -173,6 +173,21 @@ def test_the_page_is_written_from_saved_results_alone(tmp_path: Path) -> None:
     assert page.count("###") == 1
 
 
+def test_without_matplotlib_everything_but_the_figure_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, document = run(tmp_path, FAST, quick=True)
+    assert code == 0
+    assert document["experiments"][0]["state"] == "holds"
+    assert "pip install 'orthoscope[papers]' adds it" in capsys.readouterr().err
+    folder = tmp_path / "results" / "quick" / FAST
+    assert sorted(file.name for file in folder.iterdir()) == ["meta.json", "table.csv"]
+    os.rename(tmp_path / "results" / "quick", tmp_path / "kept")
+    assert reproduce(page=tmp_path / "page.md", output=tmp_path / "kept") == 0
+    assert capsys.readouterr().err.count("pip install") == 1
+
+
 def test_a_page_of_quick_results_alone_is_refused(tmp_path: Path) -> None:
     run(tmp_path, FAST, quick=True)
     with pytest.raises(ValueError, match=r"no results to write a page of in '.*results', .* run orthoscope reproduce"):

@@ -21,7 +21,7 @@ class Counting(nn.Module):
         return inputs.clamp(-1, 1)
 
 
-def test_activations_are_told_by_what_they_do_and_are_not_run() -> None:
+def test_activations_are_recognized_by_their_function_without_running_the_model() -> None:
     own = Counting()
     model = nn.Sequential(
         nn.Linear(4, 4),
@@ -54,7 +54,7 @@ def test_signs_of_training_are_seen_and_a_fresh_network_shows_none() -> None:
     assert signs_of_training(remembers) == ""
     with torch.no_grad():
         remembers.head.weight += 1  # type: ignore[union-attr, operator]
-    assert "as they were drawn" in signs_of_training(remembers)
+    assert "changed since initialization" in signs_of_training(remembers)
 
 
 def test_a_diagnosis_carries_the_anatomy_of_its_network() -> None:

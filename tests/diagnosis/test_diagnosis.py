@@ -285,7 +285,7 @@ def test_a_bottleneck_is_not_a_collapse() -> None:
     assert "collapse" not in diagnose(model, batch(60, 64)).symptoms
 
 
-def test_a_zero_head_is_looked_through_also_before_a_softmax() -> None:
+def test_gradients_pass_a_zero_head_also_before_a_softmax() -> None:
     model = nn.Sequential(mlp(depth=5, activation="tanh", init="orthogonal"), nn.Linear(10, 10), nn.LogSoftmax(-1))
     nn.init.zeros_(model[1].weight)
     calls: list[int] = []

@@ -65,7 +65,7 @@ def test_a_network_that_trains_at_every_depth_says_so() -> None:
     forecast = predict("mlp(activation=identity, init=orthogonal, depth=1..40)")
     assert forecast.deepest == 40
     assert forecast.first(Verdict.AT_RISK) is None
-    assert forecast.summary == "trains at every depth asked for, up to 40"
+    assert forecast.summary == "trains at every depth up to 40"
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_a_network_whose_signals_overflow_is_sick_from_there_on() -> None:
     assert last.findings[0].symptom == "explode"
     assert "signals overflow at layer" in last.findings[0].reason
     jsonschema.validate(json.loads(json.dumps(forecast.document(), allow_nan=False)), report.schema())
-    assert "from layer" in forecast.summary
+    assert "passes the limit at layer" in forecast.summary
 
 
 def test_the_last_depth_whose_signals_hold_still_has_its_numbers() -> None:
@@ -96,7 +96,7 @@ def test_the_last_depth_whose_signals_hold_still_has_its_numbers() -> None:
     assert f"at layer {lost.depth}" in lost.findings[0].reason or "at the head" in lost.findings[0].reason
 
 
-def test_a_signal_lost_in_the_head_alone_is_told() -> None:
+def test_a_signal_lost_in_the_head_alone_is_reported() -> None:
     forecast = predict("mlp(activation=identity, depth=1..4, weight_gain=1e38, init=gaussian)")
     assert forecast.depths[-1].verdict is Verdict.SICK
 

@@ -77,7 +77,7 @@ class Frames(HTMLParser):
 
 
 @pytest.mark.slow
-def test_a_notebook_shows_the_page_in_a_frame_of_nobodys_origin(viewed: diagnoses.viewed.Viewed) -> None:
+def test_a_notebook_shows_the_page_in_an_iframe_without_an_origin(viewed: diagnoses.viewed.Viewed) -> None:
     data, _ = DisplayFormatter().format(viewed)
     assert set(data) == {"text/plain", "text/html"}
     assert data["text/plain"] == str(viewed)

@@ -307,7 +307,7 @@ def test_a_weight_that_does_not_pull_is_refused(weight: float) -> None:
         OrthogonalityPenalty(nn.Linear(3, 3), weight=weight)
 
 
-def test_looking_at_the_values_does_not_move_what_srip_remembers() -> None:
+def test_reading_the_values_does_not_change_the_directions_of_srip() -> None:
     penalty = OrthogonalityPenalty(nn.Linear(6, 4), "srip")
     assert penalty.values() == penalty.values()
     before = {name: buffer.clone() for name, buffer in penalty.named_buffers()}

@@ -107,7 +107,9 @@ def test_the_determinant_is_chosen_said_and_never_left(map: str, determinant: in
 @every_map
 def test_another_determinant_than_the_weight_has_is_said_aloud(map: str) -> None:
     found = int(torch.linalg.det(orthonormal((4, 4))).round())
-    with pytest.warns(UserWarning, match=rf"got determinant={-found} by turning a column.*start='nearest' does so sil"):
+    with pytest.warns(
+        UserWarning, match=rf"got determinant={-found} by negating a column.*start='nearest' does so sil"
+    ):
         linear(map, (4, 4), determinant=-found)
     assert close(linear(map, (4, 4), determinant=found).weight, orthonormal((4, 4))), "the one it has: no warning"
 

@@ -235,5 +235,5 @@ def test_more_classes_than_dimensions_say_nothing_of_the_rank_and_none_are_refus
     model = ResNet(kind=1, blocks=3, width=6, in_channels=1, image_size=4)
     blocks = residual_jacobians(model, torch.randn(2, 1, 4, 4))
     assert metrics.residual_alignment(blocks, blocks.path, classes=6).rank_ratio.isnan().all()
-    with pytest.raises(ValueError, match=r"classes is a number of directions: give at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"classes=0, but must be at least 1"):
         metrics.residual_alignment(blocks, blocks.path, classes=0)

@@ -353,3 +353,39 @@ def test_a_model_learns_with_orthonormal_weights(case: Case) -> None:
     assert losses[-1] < 0.9 * losses[0]
     for weight in groups[0]["params"]:
         assert orthonormality_error(weight.detach().flatten(1)).item() <= 1e-6
+
+
+@cases
+def test_steps_under_autocast_are_those_without(case: Case) -> None:
+    ends = []
+    for enabled in (False, True):
+        weights = [frame(12, 8, seed=seed, dtype=torch.float32) for seed in range(2)]
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            walk(case(on_stiefel(weights)), 3)
+        ends.append(weights)
+    for without, under in zip(*ends, strict=True):
+        assert torch.equal(without, under)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_second_moment_of_a_half_precision_matrix_is_kept_in_float32(dtype: torch.dtype) -> None:
+    weight = frame(16, 8, dtype=torch.float32)
+    weight.data = weight.data.to(dtype)
+    optimizer = RiemannianAdam(on_stiefel([weight]), lr=1e-3)
+    for _ in range(20):
+        weight.grad = (1e-4 * gaussian(16, 8)).to(dtype)
+        optimizer.step()
+    second = optimizer.state[weight]["exp_avg_sq"]
+    assert second.dtype is torch.float32
+    assert 1e-11 < float(second) < 1e-9, "float16 would make it 0"
+    saved = copy.deepcopy(optimizer.state_dict())
+    again = RiemannianAdam(on_stiefel([weight]), lr=1e-3)
+    again.load_state_dict(saved)
+    assert torch.equal(again.state[weight]["exp_avg_sq"], second)
+
+
+@cases
+def test_a_batch_that_is_no_stack_in_memory_is_refused(case: Case) -> None:
+    spread = nn.Parameter(torch.stack([frame(4, 4, seed=seed) for seed in range(6)]).view(2, 3, 4, 4).transpose(0, 1))
+    with pytest.raises(ValueError, match="contiguous"):
+        case(on_stiefel([spread], batched=True))

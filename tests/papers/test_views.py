@@ -30,7 +30,7 @@ EXPERIMENT = Experiment(
     cells=list,
     check=lambda rows: {"it is so": True},
     compare=lambda rows: COMPARED,
-    plot=lambda rows: "",
+    plot=lambda rows: [],
 )
 
 

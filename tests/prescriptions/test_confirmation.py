@@ -28,7 +28,7 @@ def test_half_of_what_the_reference_learns_is_enough() -> None:
     assert not trained(1.0001, 0.0, 2.0)
     assert not trained(math.inf, 0.0, 2.0)
     assert not trained(math.nan, 0.0, 2.0)
-    with pytest.raises(ValueError, match="nothing can be decided"):
+    with pytest.raises(ValueError, match="no better than guessing"):
         trained(1.0, 2.0, 2.0)
 
 
@@ -104,7 +104,7 @@ def test_data_and_loss_of_the_user_are_taken() -> None:
         ({"steps": 3}, "give at least 10"),
         ({"learning_rates": ()}, "at least one"),
         ({"optimizer": "magic"}, "choose one of sgd, adam"),
-        ({"batch": None}, "a training needs data"),
+        ({"batch": None}, "there is no training data"),
         ({"batches": []}, "the data is empty"),
     ],
 )

@@ -163,11 +163,12 @@ def test_checkpointing_changes_nothing(reentrant: bool) -> None:
         assert ours.gradient_norm == pytest.approx(expected.gradient_norm)
 
 
-def test_under_autocast_metrics_stay_in_float64() -> None:
-    model = nn.Sequential(linear(units := 64, units), nn.ReLU(), linear(units, units, seed=2))
+@pytest.mark.parametrize(("samples", "units"), [(12, 64), (8, 1024)])
+def test_under_autocast_metrics_are_not_rounded_to_bfloat16(samples: int, units: int) -> None:
+    model = nn.Sequential(linear(units, units), nn.ReLU(), linear(units, units, seed=2))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        recording = record(model, batch(12, 64))
-        output = model[0](batch(12, 64))
+        recording = record(model, batch(samples, units))
+        output = model[0](batch(samples, units))
     assert output.dtype is torch.bfloat16
     assert_measures(row(recording, "0"), output)
     hidden = output.detach().float()

@@ -9,7 +9,7 @@ from torch import nn
 from orthoscope.linalg import gram_factor
 from orthoscope.metrics import effective_rank
 from orthoscope.probe import record
-from orthoscope.probe.details import Weights, pictures, weight_spectra
+from orthoscope.probe.details import WeightReferences, pictures, weight_spectra
 
 
 def decoded(picture):
@@ -91,7 +91,7 @@ def test_a_recording_keeps_factors_only_when_asked(generator):
 @pytest.mark.slow
 def test_spectra_are_those_of_the_weights_and_only_of_weights_that_did_not_change(generator):
     model = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Conv1d(4, 3, 2), nn.Linear(300, 300))
-    weights = Weights(model, ["0", "2", "3"])
+    weights = WeightReferences(model, ["0", "2", "3"])
     spectra = weight_spectra(weights)
     assert set(spectra) == {"0", "2"}, "300 x 300 is too large to be drawn"
     for name, matrix in (("0", model[0].weight), ("2", model[2].weight.flatten(1))):

@@ -60,7 +60,7 @@ def test_a_branch_that_starts_at_zero_is_marked_and_not_nan() -> None:
     assert row(recording, "stem").gradient_norm > 0
 
 
-def test_a_zero_head_is_looked_through() -> None:
+def test_gradients_pass_a_zero_head() -> None:
     head = linear(seed=9)
     nn.init.zeros_(head.weight)
     recording = record(nn.Sequential(linear(), nn.Tanh(), head), batch())

@@ -231,3 +231,37 @@ def test_flex_attention_runs_while_a_model_is_probed() -> None:
         warnings.simplefilter("ignore")  # flex_attention asks to be compiled
         recording = record(Flex(), torch.randn(6, 16, 8))
     assert [layer.name for layer in recording.layers] == ["projection", ""]
+
+
+class Converting(nn.Module):
+    """Gives its parameters and buffers other memory, type or shape, which no operator on tensors does."""
+
+    def __init__(self, change: str) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.Linear(6, 6), nn.BatchNorm1d(6)
+        self.register_buffer("counts", torch.zeros(2))
+        self.change = change
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if self.change == "memory":
+            self.layer.weight.data = self.layer.weight.data * 2
+        elif self.change == "shape":
+            self.counts.resize_(5).fill_(2.0)
+        else:
+            self.layer.double(), self.norm.double()
+            inputs = inputs.double()
+        return self.norm(self.layer(inputs))
+
+
+@pytest.mark.parametrize("change", ["memory", "shape", "type"])
+def test_memory_shape_and_type_of_tensors_come_back_with_their_grads(change: str) -> None:
+    model = Converting(change)
+    before = {name: (value.data_ptr(), value.dtype, value.clone()) for name, value in model.state_dict().items()}
+    grad = model.layer.weight.grad = torch.ones(6, 6)
+    record(model, torch.randn(5, 6))
+    assert model.layer.weight.grad is grad
+    for name, value in model.state_dict().items():
+        address, dtype, copy_of_it = before[name]
+        assert value.dtype is dtype, name
+        assert torch.equal(value, copy_of_it), name
+        assert value.data_ptr() == address or change == "shape", name

@@ -18,7 +18,7 @@ def drawn(wanted: bool, terminal: bool) -> str:
 def test_the_bar_shows_finished_failed_and_foreign_runs() -> None:
     text = drawn(wanted=True, terminal=True)
     assert "13/40" in text
-    assert "2 failed, 1 done elsewhere" in text
+    assert "2 failed, 1 run by another sweep" in text
     assert "left" in text
 
 

@@ -198,7 +198,7 @@ def test_an_executor_of_the_caller_is_used_and_left_open(tmp_path: Path) -> None
 def test_a_closed_executor_ends_the_sweep_with_an_error(tmp_path: Path) -> None:
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
-    with pytest.raises(RuntimeError, match=r"the engine takes no more runs .* the same call goes on from there"):
+    with pytest.raises(RuntimeError, match=r"the engine takes no more runs .* call again to run the others"):
         run(draws, SEEDS, tmp_path, executor)
 
 

@@ -97,7 +97,7 @@ def test_a_part_is_named_and_accumulated_batches_are_one_step(tmp_path: Path) ->
     assert callback.watch is not None
     assert [record.step for record in callback.watch.history] == [0, 1]
     assert type(callback.watch.model).__name__ == "Sequential"
-    with pytest.raises(ValueError, match="no part named 'nothing': it has model"):
+    with pytest.raises(ValueError, match="no child 'nothing': choose one of model"):
         fit(Task(), tmp_path, LightningCallback(network="nothing"))
 
 

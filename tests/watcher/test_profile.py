@@ -84,7 +84,7 @@ def test_training_is_the_same_to_the_last_bit(updates: bool, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_look_is_the_diagnosis_of_the_network_at_that_step_on_the_batch_of_that_step() -> None:
+def test_a_snapshot_is_the_diagnosis_of_the_network_at_that_step_on_the_batch_of_that_step() -> None:
     model, twin = network(), network()
     with watch(model, every=4) as w:
         train(model, 6)
@@ -108,7 +108,7 @@ def test_a_look_is_the_diagnosis_of_the_network_at_that_step_on_the_batch_of_tha
     }
 
 
-def test_at_most_the_first_samples_are_looked_at() -> None:
+def test_a_snapshot_takes_at_most_the_first_samples() -> None:
     model = network()
     with watch(model, samples=8) as w:
         train(model, 1)
@@ -117,7 +117,7 @@ def test_at_most_the_first_samples_are_looked_at() -> None:
 
 
 @pytest.mark.slow
-def test_every_record_is_a_whole_line_that_the_schema_knows(tmp_path: Path) -> None:
+def test_every_record_is_one_line_that_follows_the_schema(tmp_path: Path) -> None:
     model, seen = network(), []
     log = tmp_path / "run.jsonl"
     with watch(model, every=2, updates=True, log=log, logger=lambda scalars, step: seen.append((step, scalars))) as w:
@@ -230,9 +230,12 @@ class Moody(nn.Module):
         return self.linear(images.flatten(1))
 
 
-def test_a_look_that_fails_does_not_end_the_training() -> None:
+def test_a_snapshot_that_fails_does_not_end_the_training() -> None:
     model = Moody()
-    with pytest.warns(RiskWarning, match="could not look at step 0: ArithmeticError: not now"), watch(model) as w:
+    with (
+        pytest.warns(RiskWarning, match="could not take a snapshot at step 0: ArithmeticError: not now"),
+        watch(model) as w,
+    ):
         train(model, 1)
     assert w.step == 1
     assert w.problems == ["step 0: ArithmeticError: not now"]
@@ -273,7 +276,7 @@ def test_a_logger_or_a_log_that_fails_does_not_end_the_training(
 
 
 @pytest.mark.slow
-def test_closures_accumulation_and_resumed_counts_are_looked_at_once_a_step() -> None:
+def test_closures_accumulation_and_resumed_counts_take_one_snapshot_per_step() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
 
@@ -292,7 +295,7 @@ def test_closures_accumulation_and_resumed_counts_are_looked_at_once_a_step() ->
 
 
 @pytest.mark.slow
-def test_the_model_inside_torch_compile_is_looked_at_without_a_new_graph() -> None:
+def test_a_compiled_model_gets_snapshots_without_a_new_graph() -> None:
     model = network()
     graphs = []
 
@@ -349,17 +352,17 @@ def test_the_views_of_a_watch_hold_what_it_saw(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)" in page
     w.save(tmp_path / "watch.html")
     assert (tmp_path / "watch.html").read_text() == page
-    assert repr(w).startswith("<Watch of Sequential: 3 looks, ")
+    assert repr(w).startswith("<Watch of Sequential: 3 snapshots, ")
     assert "<script" not in w._repr_html_()
     assert list(w.to_frame()["step"]) == [0, 2, 4]
 
 
 def test_bad_arguments_are_refused_in_one_sentence() -> None:
     for options, sentence in (
-        ({"every": 0}, "every counts steps from 1"),
-        ({"samples": 0}, "give at least 1"),
-        ({"on_risk": "panic"}, 'on_risk is "warn", "stop" or None'),
-        ({"profile": False}, "nothing to watch"),
+        ({"every": 0}, "snapshots are at least 1 step apart"),
+        ({"samples": 0}, "at least 1 sample"),
+        ({"on_risk": "panic"}, 'on_risk must be "warn", "stop" or None'),
+        ({"profile": False}, "nothing to record"),
         ({"logger": 3}, "a logger has add_scalar, log_metrics or log"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -50,7 +50,7 @@ class Wandb(Trackio):
         self.defined.append((name, step_metric))
 
 
-def test_every_kind_of_logger_is_told_in_its_own_words() -> None:
+def test_every_kind_of_logger_is_called_by_its_own_interface() -> None:
     scalars = {"orthoscope/risk": 1.0, "orthoscope/worst_gap": 0.5}
     writer, lightning, trackio, wandb = Writer(), Lightning(), Trackio(), Wandb()
     called: list[Any] = []

@@ -152,5 +152,5 @@ def test_a_training_that_raises_leaves_no_hooks_and_keeps_no_watch(tmp_path: Pat
 
 
 def test_bad_arguments_are_refused_before_training() -> None:
-    with pytest.raises(ValueError, match="every counts steps from 1"):
+    with pytest.raises(ValueError, match="snapshots are at least 1 step apart"):
         TrainerCallback(every=0)

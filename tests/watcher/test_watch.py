@@ -423,7 +423,7 @@ def test_the_table_shows_the_latest_step_or_the_one_asked_for(monkeypatch: pytes
 
 def test_mistakes_are_refused_in_one_sentence() -> None:
     model = nn.Linear(5, 4)
-    with pytest.raises(ValueError, match="every counts steps from 1, got 0"):
+    with pytest.raises(ValueError, match="every=0, but snapshots"):
         watch(model, every=0)
     with pytest.raises(Exception, match=r"pass the model|Type-check"):
         watch(model.parameters())

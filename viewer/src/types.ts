@@ -17,7 +17,7 @@ export interface Risk {
   tested_on: number;
 }
 
-/** What goes wrong, in the words people use for it. */
+/** What goes wrong. */
 export type Symptom = "collapse" | "vanish" | "explode" | "degenerate input";
 
 /** The three ways a check can end. */

@@ -30,28 +30,8 @@ from orthoscope.activations.placement import (
 from orthoscope.activations.table import ACTIVATIONS, Activation, Elementwise, Pointwise, activation_module
 
 __all__ = [
-    "ACTIVATIONS",
-    "GAINS",
-    "Activation",
-    "BlendedActivation",
-    "CenteredActivation",
-    "Choice",
-    "Elementwise",
-    "GainLaw",
-    "LeakyChange",
-    "Nonlinearity",
-    "Pointwise",
-    "ShapedActivation",
-    "activation",
-    "activation_module",
-    "activation_modules",
-    "blend_activations_",
-    "fit_gain_law",
-    "gain_schedule",
-    "linearizable_activations",
-    "nonlinearity",
-    "shape_activations_",
-    "shape_leaky_",
-    "toward_identity",
-    "value_and_slope_at_zero",
-]
+    "ACTIVATIONS", "GAINS", "Activation", "BlendedActivation", "CenteredActivation", "Choice", "Elementwise", "GainLaw",
+    "LeakyChange", "Nonlinearity", "Pointwise", "ShapedActivation", "activation", "activation_module",
+    "activation_modules", "blend_activations_", "fit_gain_law", "gain_schedule", "linearizable_activations",
+    "nonlinearity", "shape_activations_", "shape_leaky_", "toward_identity", "value_and_slope_at_zero",
+]  # fmt: skip

@@ -22,13 +22,21 @@ _MIN_GAINS = 3  # two parameters and the error of one
 
 @dataclass(frozen=True)
 class GainLaw:
-    r"""$R(\alpha) = R_0 + c_1\alpha^{c_2}$: growth of the log-gradient per layer toward the input, at gain $\alpha$."""
+    r"""$R(\alpha) = R_0 + c_1\alpha^{c_2}$: growth of the log-gradient per layer toward the input, at gain $\alpha$.
 
-    linear_rate: float  # R₀
-    scale: float  # c₁
-    power: float  # c₂
-    power_error: float  # its standard error
-    freedom: int  # degrees of freedom of that error
+    Attributes:
+        linear_rate: $R_0$, the rate of the linear network.
+        scale: $c_1$.
+        power: $c_2$.
+        power_error: Standard error of $c_2$.
+        freedom: Degrees of freedom of that error.
+    """
+
+    linear_rate: float
+    scale: float
+    power: float
+    power_error: float
+    freedom: int
 
     def rate(self, gain: float) -> float:
         r"""$R_0 + c_1\alpha^{c_2}$."""
@@ -111,7 +119,15 @@ def _line(across: Tensor, up: Tensor) -> tuple[float, Tensor, float]:
 
 
 def gain_schedule(depth: int, exponent: int | float) -> list[float]:
-    r"""$\alpha_\ell = \ell^{-k}$ for $\ell = 1, \dots, \text{depth}$: 1 in the first layer, falling if $k > 0$."""
+    r"""$\alpha_\ell = \ell^{-k}$ for $\ell = 1, \dots, \text{depth}$: 1 in the first layer, falling if $k > 0$.
+
+    Args:
+        depth: Number of layers.
+        exponent: $k$; see `GainLaw.exponent`.
+
+    Raises:
+        ValueError: If the depth is below 1.
+    """
     if depth < 1:
         raise ValueError(f"depth is {depth}, but must be at least 1")
     return [float(layer) ** -exponent for layer in range(1, depth + 1)]

@@ -41,15 +41,22 @@ class ShapedActivation(nn.Module):
         self.gain = float(gain)
 
     def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Apply the shaped activation to every entry."""
         shaped: Tensor = self.activation(self.gain * inputs)
         return shaped / self.gain
 
     def extra_repr(self) -> str:
+        """The gain."""
         return f"gain={self.gain:g}"
 
 
 def activation(choice: Activation, gain: int | float = 1.0) -> nn.Module:
-    """A new module for the activation of one layer (see `activation_module`), shaped unless the gain is 1."""
+    r"""A new module for the activation of one layer (see `activation_module`), shaped unless the gain is 1.
+
+    Args:
+        choice: As for `activation_module`.
+        gain: $\alpha$ of `ShapedActivation`.
+    """
     return activation_module(choice) if gain == 1 else ShapedActivation(choice, gain)
 
 
@@ -59,6 +66,9 @@ class CenteredActivation(nn.Module):
 
     Inside a `ShapedActivation` it is $(\phi(\alpha x) - \phi(0))/(\alpha\phi'(0))$, which tends to the identity as
     $\alpha \to 0$.
+
+    Args:
+        activation: An elementwise module whose slope at 0 is not 0.
     """
 
     def __init__(self, activation: nn.Module) -> None:
@@ -69,16 +79,23 @@ class CenteredActivation(nn.Module):
             raise ValueError(f"activation {activation!r} has slope 0 at 0 and cannot be made the identity there")
 
     def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Apply the centered activation to every entry."""
         output: Tensor = self.activation(inputs)
         return (output - self.value) / self.slope
 
     def extra_repr(self) -> str:
+        """Value and slope of the activation at 0."""
         return f"value={self.value:g}, slope={self.slope:g}"
 
 
 @final
 class BlendedActivation(nn.Module):
-    r"""$x \mapsto (1 - t)\,x + t\,\phi(x)$ for the share $t \in [0, 1]$: of a ReLU, the leaky ReLU of slope $1 - t$."""
+    r"""$x \mapsto (1 - t)\,x + t\,\phi(x)$ for the share $t \in [0, 1]$: of a ReLU, the leaky ReLU of slope $1 - t$.
+
+    Args:
+        activation: An elementwise module.
+        share: $t$, from 0 (the identity) to 1 (the activation).
+    """
 
     def __init__(self, activation: nn.Module, share: float) -> None:
         super().__init__()
@@ -88,12 +105,14 @@ class BlendedActivation(nn.Module):
         self.share = float(share)
 
     def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Apply the blend of identity and activation to every entry."""
         # The identity part first: an in-place activation would overwrite the inputs.
         rest = (1 - self.share) * inputs
         output: Tensor = self.activation(inputs)
         return rest + self.share * output
 
     def extra_repr(self) -> str:
+        """The share of the activation."""
         return f"share={self.share:g}"
 
 
@@ -129,7 +148,11 @@ def out_of_place(activation: nn.Module) -> nn.Module:
 
 
 def value_and_slope_at_zero(activation: nn.Module) -> tuple[float, float]:
-    r"""$\phi(0)$ and $\phi'(0)$ of a copy, by automatic differentiation in float64."""
+    r"""$\phi(0)$ and $\phi'(0)$ of a copy, by automatic differentiation in float64.
+
+    Args:
+        activation: An elementwise module; it is not changed.
+    """
     twin = copy.deepcopy(activation)
     with torch.enable_grad():
         origin = torch.zeros(1, dtype=torch.float64, requires_grad=True)

@@ -30,7 +30,7 @@ class Nonlinearity:
     r"""$\phi: \mathbb{R} \to \mathbb{R}$, applied entry by entry in float64.
 
     Attributes:
-        name: How messages call it.
+        name: The name in error messages.
         function: The function of tensors.
         kinks: Points where the function, its slope or its curvature jumps; integrals are split there.
     """
@@ -40,6 +40,7 @@ class Nonlinearity:
     kinks: tuple[float, ...] = ()
 
     def __call__(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        r"""$\phi(x)$ in float64."""
         return self.function(inputs.double())
 
     def derivative(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -143,7 +144,7 @@ def _require_slope(name: str, function: Pointwise) -> None:
     agree = (slope - differences).abs() <= 1e-3 * (1 + slope.abs())
     if 2 * int(agree.sum()) < len(points):
         raise ValueError(
-            f"activation {name} has another slope than torch sees: is a part of it detached, or in float32?"
+            f"activation {name} has another slope than its autograd derivative: is a part detached, or in float32?"
         )
 
 

@@ -24,12 +24,15 @@ def activation_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Activations with their names, in order of definition; a wrapped one counts once. No module is run.
 
     A module that is in several places is yielded under each name.
+
+    Args:
+        model: Searched, not changed.
     """
     known: dict[str, bool] = {}
-    yield from _walk("", model, known)
+    yield from _find_activations("", model, known)
 
 
-def _walk(prefix: str, module: nn.Module, known: dict[str, bool]) -> Iterator[tuple[str, nn.Module]]:
+def _find_activations(prefix: str, module: nn.Module, known: dict[str, bool]) -> Iterator[tuple[str, nn.Module]]:
     for name, child in module._modules.items():  # named_children would skip the second place of a shared module
         if child is None:
             continue
@@ -41,7 +44,7 @@ def _walk(prefix: str, module: nn.Module, known: dict[str, bool]) -> Iterator[tu
             if known[text]:
                 yield f"{prefix}{name}", child
         else:
-            yield from _walk(f"{prefix}{name}.", child, known)
+            yield from _find_activations(f"{prefix}{name}.", child, known)
 
 
 def is_activation(module: nn.Module) -> bool:
@@ -99,6 +102,9 @@ def linearizable_activations(model: nn.Module) -> list[str]:
 
     Any module without parameters is considered, known or not. ReLU and its relatives are not among them: no gain
     changes them (see `shape_leaky_`).
+
+    Args:
+        model: Searched, not changed.
     """
     inside = [f"{name}." for name, module in _modules(model).items() if isinstance(module, ShapedActivation)]
     return [
@@ -181,12 +187,19 @@ def _is_linearizable(module: nn.Module) -> bool:
 
 
 class LeakyChange(NamedTuple):
-    """What `shape_leaky_` changed."""
+    r"""What `shape_leaky_` changed.
 
-    activations: tuple[str, ...]  # modules that are now nn.LeakyReLU(slope)
-    weights: dict[str, float]  # layer -> factor that its weight was multiplied by
+    Attributes:
+        activations: Names of the modules that are now `nn.LeakyReLU(slope)`.
+        weights: By layer name, the factor that its weight was multiplied by.
+        slope: The slope below 0.
+        weight_gain: $\sqrt{2/(1 + \text{slope}^2)}$, the gain for weights that are drawn again.
+    """
+
+    activations: tuple[str, ...]
+    weights: dict[str, float]
     slope: float
-    weight_gain: float  # √(2/(1 + slope²)), for weights that are drawn anew
+    weight_gain: float
 
 
 def shape_leaky_(model: nn.Module, slope: int | float, *, rescale: bool = True) -> LeakyChange:
@@ -231,11 +244,20 @@ def _weight_factors(modules: dict[str, nn.Module], slope: float) -> dict[str, fl
         if _is_leaky(module):
             pending = float(module.negative_slope) if isinstance(module, nn.LeakyReLU) else 0.0
         elif pending is not None and isinstance(module, nn.Linear | _ConvNd):
+            factor = math.sqrt((1 + pending**2) / (1 + slope**2))
             if parametrize.is_parametrized(module, "weight"):
                 raise ValueError(
                     f"the weight of {name} is computed by a parametrization and cannot be rescaled: give rescale=False"
                 )
-            factors[name] = math.sqrt((1 + pending**2) / (1 + slope**2))
+            # A layer with two names has one weight, which is multiplied once.
+            first = next((other for other in factors if modules[other].weight is module.weight), None)
+            if first is None:
+                factors[name] = factor
+            elif factors[first] != factor:
+                raise ValueError(
+                    f"{first} and {name} share a weight, and the activations before them ask for different factors: "
+                    "give rescale=False"
+                )
             pending = None
     return factors
 

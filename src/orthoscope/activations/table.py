@@ -20,16 +20,22 @@ Activation: TypeAlias = str | nn.Module | type[nn.Module] | Callable[[], nn.Modu
 
 
 class Elementwise(nn.Module):
-    """A function of one number, applied to every entry of a tensor."""
+    """A function of one number, applied to every entry of a tensor.
+
+    Args:
+        function: A function of tensors that acts entry by entry.
+    """
 
     def __init__(self, function: Pointwise) -> None:
         super().__init__()
         self.function = function
 
     def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Apply the function to every entry."""
         return self.function(inputs)
 
     def extra_repr(self) -> str:
+        """The name of the function."""
         return getattr(self.function, "__name__", repr(self.function))
 
 

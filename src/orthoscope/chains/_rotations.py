@@ -75,7 +75,7 @@ def reflected_by_lapack(
 def reflected_by_products(
     rows: Float[Tensor, "seeds samples units"], reflections: Reflections
 ) -> Float[Tensor, "seeds samples units"]:
-    r"""Return the same by products of whole stacks: with $v_i$ the columns of $V$,
+    r"""Return the same as `reflected_by_lapack` by products of whole stacks, with $v_i$ the columns of $V$.
 
     $$ H_1\cdots H_r = I - V S^{-1} V^\top, \qquad
        S = \operatorname{striu}(V^\top V) + \tfrac12\operatorname{diag}(V^\top V). $$

@@ -179,7 +179,7 @@ def numbers_in_law(chain: Chain, samples: int, fan_in: int) -> tuple[int, int]:
 
 
 def _haar_shape(chain: Chain, samples: int, fan_in: int) -> tuple[int, int]:
-    """Columns and rows of the orthonormal frame that stands for a Haar weight in law."""
+    """Columns and rows of the orthonormal frame that replaces a Haar weight in law."""
     return min(samples, fan_in), max(chain.width, fan_in)
 
 

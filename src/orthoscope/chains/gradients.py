@@ -1,10 +1,10 @@
-r"""Gradients of the weights of many random networks: batched over seeds, in bounded memory, at any depth.
+"""Gradients of the weights of many random networks: batched over seeds, in bounded memory, at any depth.
 
-The cost grows linearly with depth and number of networks: a layer of width d and n samples costs nd² for each way, and
-n d² more for every further loss; Haar weights cost d³. The backward pass needs all weights and representations
-again. Layers are therefore cut into segments: the forward pass keeps only the first batch of every segment and the
-states of the generators there, and the backward pass runs one segment at a time again. Memory grows with depth by one
-batch per segment.
+The cost grows linearly with depth and number of networks: a layer of width d and n samples costs nd² forward and nd²
+backward, and nd² more for every further loss; Haar weights cost d³. The backward pass needs all weights and
+representations again. Layers are therefore cut into segments: the forward pass keeps only the first batch of every
+segment and the states of the generators there, and the backward pass runs one segment at a time again. Memory grows
+with depth by one batch per segment.
 """
 
 import math
@@ -86,6 +86,15 @@ def gradients_by_depth(
 
     Each has the law of `simulate_gradients`; those of one seed share their first layers and their head, so all depths
     together take one forward and one backward pass.
+
+    Args:
+        start: As for `simulate_gradients`.
+        chain: The layers.
+        depths: Numbers of layers, each once.
+        seeds: One for every network.
+        loss: As for `simulate_gradients`.
+        layer: $\ell$, from 1.
+        classes: Number of classes of the cross-entropy.
     """
     only = whole_number("layer", layer)
     return _log_norms(start, chain, checked_ends(depths, only), [only], seeds, loss, classes)[:, :, 0]

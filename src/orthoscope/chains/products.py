@@ -36,7 +36,13 @@ _MAX_SWEEPS = 40
 
 @dataclass(frozen=True)
 class Products:
-    """`log_singular_values[s, i]` are those of network s at layer `layers[i]`, largest first, of `samples` rows."""
+    """Singular values of products of weights, from `vanilla_products`.
+
+    Attributes:
+        layers: The layers that were recorded.
+        log_singular_values: `[s, i]` are those of network s at layer `layers[i]`, largest first.
+        samples: Number of samples in the batch.
+    """
 
     layers: list[int]
     log_singular_values: Float[Tensor, "seeds layers rank"]
@@ -95,6 +101,13 @@ def lyapunov(
     r"""Return the growth per layer $\frac1L\sum_\ell \log|(R_\ell)_{ii}|$ of the first `count` directions, default all.
 
     Tends to $\lim \frac1L\log\sigma_i(W_L\cdots W_1)$ as $1/L$, with the exponents of `theory.lyapunov_exponents`.
+
+    Args:
+        chain: The layers, without norm and activation.
+        depth: Number of layers $L$.
+        seeds: One for every network.
+        count: Number of directions, by default the width.
+        device: Where to compute; by default the CPU.
     """
     networks, depth = checked_seeds(seeds), checked_depth(depth, least=1)
     _check_linear(chain)

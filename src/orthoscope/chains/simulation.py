@@ -1,9 +1,8 @@
 """Simulate many random networks as one tensor program and record chosen metrics of chosen layers.
 
-The cost grows linearly with depth and number of networks. A layer of width d costs, for n samples per network,
-n²d with Gaussian weights and n < d (the triangle of the batch, and n columns of the weight), nd² otherwise.
-Memory does not grow with depth, and with the number of networks only by what is recorded: networks are simulated in
-groups of bounded size.
+The cost grows linearly with depth and number of networks. A layer of width d costs, for n samples per network, n²d with
+Gaussian weights and n < d (the triangle of the batch, and n columns of the weight), nd² otherwise. Memory does not grow
+with depth, and with the number of networks only by what is recorded: networks are simulated in groups of bounded size.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,8 +34,14 @@ GROUP_BYTES = {"cpu": 1 << 24, "accelerator": 1 << 28}
 
 
 @dataclass(frozen=True)
-class Recording:
-    """What was recorded: `values[name][s, i]` is the metric of network s at layer `layers[i]`; layer 0 is the start."""
+class Simulation:
+    """Metrics of many random networks, from `simulate`; layer 0 is the start.
+
+    Attributes:
+        layers: The layers that were recorded.
+        values: By name, `[s, i]` is the metric of network s at layer `layers[i]`.
+        last: Representations of the last layer.
+    """
 
     layers: list[int]
     values: dict[str, Tensor]
@@ -51,7 +56,7 @@ def simulate(
     seeds: WholeNumbers,
     record: Mapping[str, Metric],
     layers: WholeNumbers | None = None,
-) -> Recording:
+) -> Simulation:
     r"""Propagate a batch through `depth` layers of one random network per seed, in float64 on the device of `start`.
 
     A network depends on its seed and its batch only, not on the others, and a deeper one begins as a shallower one, up
@@ -79,7 +84,7 @@ def simulate(
         for group in groups(len(networks), held, group_bytes(starts.device))
     ]
     values = {name: torch.cat([part.values[name] for part in parts]) for name in record}
-    return Recording(wanted, values, torch.cat([part.last for part in parts]))
+    return Simulation(wanted, values, torch.cat([part.last for part in parts]))
 
 
 def group_bytes(device: torch.device) -> int:
@@ -97,7 +102,7 @@ def groups(networks: int, held: int, budget: int) -> list[slice]:
 @torch.no_grad()
 def _followed(
     starts: Batches, chain: Chain, depth: int, seeds: list[int], record: Mapping[str, Metric], layers: list[int]
-) -> Recording:
+) -> Simulation:
     positions = {layer: position for position, layer in enumerate(layers)}
     values: dict[str, Tensor] = {}
     hidden = starts
@@ -110,7 +115,7 @@ def _followed(
             if name not in values:
                 values[name] = value.new_empty(len(seeds), len(layers), *value.shape[1:])
             values[name][:, positions[layer]] = value
-    return Recording(layers, values, hidden)
+    return Simulation(layers, values, hidden)
 
 
 def _check_value(name: str, value: object, networks: int) -> None:

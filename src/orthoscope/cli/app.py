@@ -37,7 +37,7 @@ app.command(data)
 
 
 def show(documents: "Sequence[Document]", to_stderr: bool) -> None:
-    """Print the view of one document, or the table of several."""
+    """Print one document in full, or a table of several."""
     from rich.console import Console
 
     from orthoscope import report
@@ -53,6 +53,7 @@ def show(documents: "Sequence[Document]", to_stderr: bool) -> None:
 
 
 def write(documents: "Sequence[Document]", html: Path | None, json: str | None) -> None:
+    """Write the documents as a page and as JSON, where asked for."""
     from orthoscope import report
 
     if not documents:
@@ -72,6 +73,7 @@ def refuse_unwritable(html: Path | None, json: str | None, markdown: Path | None
 
 
 def refuse_unwritable_as(path: str | Path | None, suffix: str) -> None:
+    """Raise a ValueError if a file with this suffix cannot be written there."""
     if path is None:
         return
     if Path(path).suffix != suffix:

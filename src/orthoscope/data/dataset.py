@@ -17,13 +17,21 @@ Labels = Int64[Tensor, " samples"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images, kept as bytes, and their classes. Indexing `pixels` is cheap; `inputs` converts the whole set, once."""
+    """Images, kept as bytes, and their classes. Indexing `pixels` is cheap; `inputs` converts the whole set, once.
+
+    Attributes:
+        name: Of the dataset.
+        split: "train" or "test".
+        pixels: `(samples, channels, height, width)`, as bytes.
+        labels: Class of every sample, from 0.
+        scale: Largest value that a pixel can take.
+    """
 
     name: str
     split: str
     pixels: Pixels = field(repr=False)
     labels: Labels = field(repr=False)
-    scale: int  # the largest value a pixel can take
+    scale: int
 
     def __post_init__(self) -> None:
         if len(self.pixels) != len(self.labels):

@@ -73,7 +73,11 @@ def paths_of(entry: Entry, split: str, directory: Directory | None) -> list[Path
 
 
 def available(directory: Directory | None = None) -> list[Listing]:
-    """List every dataset: what it holds, whether and where it is on this machine, how it is fetched."""
+    """List every dataset: what it holds, whether and where it is on this machine, how it is fetched.
+
+    Args:
+        directory: Where datasets are kept; the data directory by default.
+    """
     return [_listing(entry, directory) for entry in CATALOG.values()]
 
 

@@ -15,6 +15,12 @@ def gaussians(
     $$ x_i = \sqrt\rho\, c + \sqrt{1-\rho}\, z_i, \qquad c, z_i \sim \mathcal N(0, I) $$
 
     The realized cosine of a pair fluctuates around $\rho$ by about $(1-\rho^2)/\sqrt{\text{units}}$.
+
+    Args:
+        samples: Number of samples.
+        units: Entries of a sample.
+        overlap: $\rho$, from 0, below 1.
+        generator: Source of random numbers; None for torch's global one.
     """
     _require_positive(samples=samples, units=units)
     if not 0 <= overlap < 1:
@@ -35,6 +41,13 @@ def images(
     Global average pooling maps white noise to nearly the same vector for all samples; low frequencies survive it. The
     lower bound of $f$ gives every image a mean of its own. The mean square over the whole set is 1; channels are
     independent.
+
+    Args:
+        samples: Number of images.
+        channels: Channels of an image.
+        height: Pixels.
+        width: Pixels.
+        generator: Source of random numbers; None for torch's global one.
     """
     _require_positive(samples=samples, channels=channels, height=height, width=width)
     device = _device_of(generator)
@@ -49,7 +62,14 @@ def images(
 def tokens(
     samples: int, length: int, vocabulary: int, generator: torch.Generator | None = None
 ) -> Int64[Tensor, "samples tokens"]:
-    """Draw sequences of token ids, uniform from 0 to `vocabulary` - 1."""
+    """Draw sequences of token ids, uniform from 0 to `vocabulary` - 1.
+
+    Args:
+        samples: Number of sequences.
+        length: Tokens of a sequence.
+        vocabulary: Number of different tokens.
+        generator: Source of random numbers; None for torch's global one.
+    """
     _require_positive(samples=samples, length=length, vocabulary=vocabulary)
     return torch.randint(vocabulary, (samples, length), generator=generator, device=_device_of(generator))
 

@@ -1,4 +1,4 @@
-"""Whether the residual blocks of a network align: the four scores of li2023 with limits, block by block."""
+"""Residual alignment of a network: the four scores of li2023, each with the limit that decides it."""
 
 import time
 from collections.abc import Sequence
@@ -33,14 +33,14 @@ MEANINGS = {
     "Give more samples, or measure after some training.",
 }
 
-ANYTHING = 1e9  # a tolerance that the first products meet
+_LOOSE_TOLERANCE = 1e9  # a tolerance that is met after the first iteration
 # Between random and trained networks of orthoscope_papers/li2023: the limit, and whether a score must be above it.
 LIMITS = {"RA1": (0.3, True), "RA2": (0.9, False), "RA3": (0.1, False), "RA4": (0.3, True)}
 
 
 @dataclass(frozen=True)
 class Score:
-    """One of the four statements in a number, the median over samples, beside the limit that decides it."""
+    """One of the four statements of residual alignment: its score, the median over samples, beside its limit."""
 
     key: str
     statement: str
@@ -51,7 +51,7 @@ class Score:
 
     @property
     def holds(self) -> bool | None:
-        """None if it could not be measured."""
+        """Whether the statement holds; None if its score could not be measured."""
         if not isfinite(self.value):
             return None
         return self.value >= self.limit if self.above else self.value <= self.limit
@@ -59,12 +59,22 @@ class Score:
 
 @dataclass(frozen=True, repr=False)
 class Alignment(Viewed):
-    """Residual alignment of one network on a few samples."""
+    """Residual alignment of one network on a few samples, made by `align`.
+
+    Attributes:
+        name: Of the network.
+        jacobians: Of the residual branches.
+        scores: The four scores, sample by sample.
+        whole: Isometry of the network from input to output; None where not all its singular values are known.
+        classes: Number of classes.
+        notes: Remarks about the measurement.
+        seconds: Duration.
+    """
 
     name: str
     jacobians: ResidualJacobians
     scores: ResidualAlignment
-    whole: Isometry | None  # of the network from input to output; None where not all its singular values are known
+    whole: Isometry | None
     classes: int
     notes: tuple[str, ...]
     seconds: float
@@ -86,13 +96,14 @@ class Alignment(Viewed):
 
     @property
     def law(self) -> DepthLaw:
-        """The line through what the table shows as 1/σ₁: medians over samples, of the blocks that are square."""
+        r"""The line through $1/\sigma_1$ over depth: medians over samples, square blocks only."""
         shapes = [jacobian.operator.shape for jacobian in self.jacobians]
         middle = [defined_median(one) for one in self.scores.leading]
         return depth_law(torch.tensor([one if a == b else 0.0 for one, (a, b) in zip(middle, shapes, strict=True)]))
 
     @property
     def verdict(self) -> str:
+        """ALIGNED, PARTLY ALIGNED, NOT ALIGNED, or UNKNOWN if fewer than two scores could be measured."""
         held = [score.holds for score in self.statements if score.holds is not None]
         if len(held) < 2:
             return UNKNOWN
@@ -111,7 +122,7 @@ class Alignment(Viewed):
         if dead:
             parts.append(f"{len(dead)} of {len(self.scores.names)} blocks are dead, the first {dead[0]}")
         if len(dead) == len(self.scores.names):
-            parts.append("branches may begin at zero by design: measure after some training")
+            parts.append("branches may be zero-initialized: measure after some training")
         return f"{'; '.join(parts)}. {MEANINGS[self.verdict]}"
 
     def as_document(self, details: bool = True) -> ResidualDocument:
@@ -132,23 +143,41 @@ def align(
     name: str | None = None,
     seed: int = 0,
 ) -> Alignment:
-    """Measure how the residual blocks of `model` align, on the first `samples` of `batch`.
+    """Measure how the residual blocks of `model` align; the model is left unchanged.
 
-    Batch norm uses the statistics of the whole batch unless `running_statistics` asks for its own. The other
-    arguments are those of `orthoscope.probe.residual_jacobians`; the model is left alone.
+    Args:
+        model: Any module with residual branches.
+        batch: As for `diagnose`.
+        blocks: As for `probe.residual_jacobians`.
+        top: As for `probe.residual_jacobians`, by default one more than `classes`.
+        samples: Take Jacobians at so many samples from the front of the batch.
+        classes: Number of classes, with which the rank of Jacobians is compared.
+        token: As for `probe.residual_jacobians`.
+        running_statistics: Batch norm uses its running statistics; by default those of the whole batch.
+        name: Of the network in reports; by default that of its class.
+        seed: As for `probe.residual_jacobians`.
+
+    Raises:
+        ValueError: If no residual branch is found, or an argument does not fit the model.
+
+    Example:
+        >>> model = orthoscope.models.ResNet(kind=1, blocks=4, width=16, in_channels=1, image_size=4)
+        >>> alignment = orthoscope.align(model, torch.randn(8, 1, 4, 4))
+        >>> len(alignment.jacobians)
+        4
     """
     start = time.perf_counter()
     if classes < 1:
-        raise ValueError(f"classes is a number of directions: give at least 1, got {classes}")
+        raise ValueError(f"classes={classes}, but must be at least 1")
     call = as_call(model, batch)
     if samples < 1:
-        raise ValueError(f"a Jacobian is taken at a sample: give at least 1, got {samples}")
+        raise ValueError(f"samples={samples}, but Jacobians need at least 1 sample")
     chosen = first_samples(call, samples)
     shared: dict[str, Any] = {"token": token, "seed": seed, "statistics": None if running_statistics else call}
     jacobians = residual_jacobians(model, chosen, blocks, (classes + 1) if top is None else top, **shared)
     notes = []
     if call.samples < 2 and not running_statistics:
-        notes.append("one sample has no batch statistics: give more, or use running statistics")
+        notes.append("one sample has no batch statistics: give more samples, or use running statistics")
     return Alignment(
         name=name or class_name(unwrapped(model)),
         jacobians=jacobians,
@@ -162,11 +191,11 @@ def align(
 
 def _whole(model: nn.Module, chosen: Call, call: Call, running_statistics: bool) -> Isometry | None:
     try:
-        # Only the whole spectrum counts here; where it is not to be had, the few largest need not be right.
+        # Only complete spectra are used: for others the tolerance does not matter.
         statistics = None if running_statistics else call
-        (whole,) = layer_jacobians(model, chosen, statistics=statistics, tolerance=ANYTHING)
+        (whole,) = layer_jacobians(model, chosen, statistics=statistics, tolerance=_LOOSE_TOLERANCE)
     except (ValueError, RuntimeError):
-        return None  # tokens are no numbers, and outputs need not be one tensor
+        return None  # token ids have no Jacobian, and the output may not be one tensor
     if whole.singular_values.shape[-1] < min(whole.operator.shape):
         return None
     mean, spread = dynamical_isometry(whole.singular_values)

@@ -1,4 +1,4 @@
-"""What the checks look at: from a recording to one number each, with the layer where it begins."""
+"""Measures of the checks: from a recording to one number each, with the layer where a limit is first exceeded."""
 
 import itertools
 import math
@@ -11,7 +11,7 @@ from orthoscope.diagnosis.calibration import TYPICAL_DEPTH
 from orthoscope.metrics import Slope, depth_slope
 from orthoscope.probe import Layer, Recording, Representation, Status
 
-# Fewer directions than this, and a rank says nothing: two samples always span a line.
+# With fewer directions a rank means nothing: two samples always span a line.
 _FEWEST_DIRECTIONS = 4
 ENOUGH_DIRECTIONS = 21
 
@@ -30,7 +30,7 @@ class CheckValue:
 
 
 class NotChecked(Exception):  # noqa: N818 - a reason, not an error
-    """Raised by a measure that has nothing to go by; its message is the reason the report gives."""
+    """Raised by a measure that cannot be applied; its message is the reason given in the report."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class GradientProfile:
 
     @property
     def log_norms(self) -> list[float]:
+        """Log-norm of the gradient at each of the layers."""
         return [math.log(layer.gradient_norm or math.nan) for layer in self.layers]
 
     @property
@@ -76,7 +77,7 @@ def weight_layers(recording: Recording) -> int:
 
 
 def gradient_growth(recording: Recording) -> CheckValue:
-    """How many e-folds the gradient grows from the output to the input; negative when it shrinks."""
+    """Growth of the log-gradient from the output to the input; negative when it shrinks."""
     profile = _profile_or_reason(recording)
     last = profile.log_norms[-1]
     toward_input = list(zip(profile.layers, profile.log_norms, strict=True))[::-1]
@@ -93,12 +94,12 @@ def gradient_growth(recording: Recording) -> CheckValue:
 
 
 def largest_gradient(recording: Recording) -> CheckValue:
-    """E-folds by which the largest gradient of a weight layer exceeds that of the last one: a cliff has no slope."""
+    """Log-ratio of the largest gradient of a weight layer to that of the last one: finds a jump, which has no slope."""
     return _extreme_gradient(recording, max)
 
 
 def smallest_gradient(recording: Recording) -> CheckValue:
-    """E-folds by which the smallest gradient of a weight layer falls short of that of the last one, negative."""
+    """Log-ratio of the smallest gradient of a weight layer to that of the last one, negative."""
     return _extreme_gradient(recording, min)
 
 
@@ -112,7 +113,7 @@ def _extreme_gradient(recording: Recording, extreme: Callable[..., float]) -> Ch
 
 def _profile_or_reason(recording: Recording) -> GradientProfile:
     if not recording.gradient_source:
-        raise NotChecked("nothing in the output can be differentiated")
+        raise NotChecked("the output has no autograd graph")
     profile = gradient_profile(recording)
     if profile is None:
         raise NotChecked("fewer than 3 weight layers have a finite gradient that is not zero")
@@ -120,9 +121,9 @@ def _profile_or_reason(recording: Recording) -> GradientProfile:
 
 
 def starved_layers(recording: Recording) -> CheckValue:
-    """How many weight layers, counted from the input, get a gradient of exactly zero before the first that gets one.
+    """Number of weight layers, from the input on, whose gradient is exactly zero, up to the first that has a gradient.
 
-    A zero between layers that do get one is a branch that starts closed, not a vanished gradient.
+    A zero between layers with a gradient belongs to a zero-initialized residual branch and is not a vanished gradient.
     """
     seen = [layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None]
     if not seen:
@@ -132,9 +133,9 @@ def starved_layers(recording: Recording) -> CheckValue:
 
 
 def cut_off_layers(recording: Recording) -> CheckValue:
-    """How many weight layers that ask for a gradient are cut off from the output: detached, or run without one."""
+    """Number of trainable weight layers without any gradient: detached from the output, or run without autograd."""
     if not recording.gradient_source:
-        raise NotChecked("nothing in the output can be differentiated")
+        raise NotChecked("the output has no autograd graph")
     cut = [
         layer
         for layer in recording.layers
@@ -145,7 +146,7 @@ def cut_off_layers(recording: Recording) -> CheckValue:
 
 
 def constant_outputs(recording: Recording) -> CheckValue:
-    """1 if what comes out at the end does not depend on the batch, 0 if it does."""
+    """1 if the output does not depend on the batch, 0 if it does."""
     if not recording.layers:
         raise NotChecked("no module was observed")
     constant = [layer for layer in recording.layers if layer.status is Status.CONSTANT]
@@ -154,13 +155,13 @@ def constant_outputs(recording: Recording) -> CheckValue:
 
 
 def non_finite_outputs(recording: Recording) -> CheckValue:
-    """How many module outputs hold nan or infinity."""
+    """Number of module outputs with nan or infinite entries."""
     broken = [layer for layer in recording.layers if layer.status is Status.NOT_FINITE]
     return CheckValue(float(len(broken)), lambda limit: broken[0].name if broken else None)
 
 
 def non_finite_gradients(recording: Recording) -> CheckValue:
-    """How many gradients hold nan or infinity, forward outputs being finite; begins nearest the output."""
+    """Number of gradients with nan or infinite entries; begins at the one nearest the output."""
     gradients = [layer for layer in recording.layers if layer.gradient_norm is not None]
     if not gradients:
         raise NotChecked("no gradient was observed")
@@ -169,17 +170,17 @@ def non_finite_gradients(recording: Recording) -> CheckValue:
 
 
 def dead_layers(recording: Recording) -> CheckValue:
-    """How many module outputs are exactly zero without being made so by a weight that starts at zero."""
+    """Number of module outputs that are exactly zero although no zero-initialized weight explains it."""
     dead = [layer for layer in recording.layers if layer.status is Status.DEAD]
     return CheckValue(float(len(dead)), lambda limit: dead[0].name if dead else None)
 
 
 def sample_rank(recording: Recording) -> CheckValue:
-    """Share of the directions of a healthy network that samples still use, toward the end of the network."""
+    """Effective rank of the samples toward the output, as a share of that of a healthy network."""
     narrowest = math.inf
 
     def share(layer: Layer) -> float | None:
-        # What a bottleneck let go no later layer can bring back: it is judged by its narrowest layer so far.
+        # Directions lost in a bottleneck cannot return: the capacity is that of the narrowest layer so far.
         nonlocal narrowest
         if layer.depth is not None:
             narrowest = min(narrowest, layer.capacity)
@@ -194,7 +195,7 @@ def token_rank(recording: Recording) -> CheckValue:
 
 
 def sample_angles(recording: Recording) -> CheckValue:
-    """1 minus the mean cosine of two samples, toward the end of the network: 0 when all point one way."""
+    """1 minus the mean cosine of two samples toward the output: 0 when all have one direction."""
     return _persistent(recording, lambda layer: _spread(layer.sample_view), "samples")
 
 
@@ -214,7 +215,7 @@ def input_rank(recording: Recording) -> CheckValue:
     """The same for the samples of the batch itself."""
     _several_samples(recording)
     if not recording.input.kind.startswith(("float", "bfloat")):
-        raise NotChecked("the input is not of real numbers: ids have no directions")
+        raise NotChecked("token ids have no directions")
     share = _rank_share(recording.input.sample_view, recording.input.capacity)
     if share is None:
         raise NotChecked(f"a rank needs at least {_FEWEST_DIRECTIONS} samples and units")
@@ -223,7 +224,7 @@ def input_rank(recording: Recording) -> CheckValue:
 
 def _several_samples(recording: Recording) -> None:
     if recording.samples < 2:
-        raise NotChecked("one sample has nobody to be compared with: give a batch of at least 8")
+        raise NotChecked("the batch has one sample: give at least 8 to compare")
 
 
 def _rank_share(view: Representation | None, capacity: int) -> float | None:
@@ -231,10 +232,10 @@ def _rank_share(view: Representation | None, capacity: int) -> float | None:
 
 
 def rank_share(effective_rank: float, capacity: int) -> float | None:
-    """(effective rank - 1)/(enough - 1): 0 for one direction, 1 for enough or more; None where a rank says nothing.
+    """(effective rank - 1)/(enough - 1): 0 for one direction, 1 for enough or more; None where a rank means nothing.
 
-    The rank of a collapsed network hardly depends on how many samples it is shown, so it is compared with
-    a number of directions that is enough, not with all that are possible, unless those are fewer.
+    The rank of a collapsed network hardly depends on the number of samples, so it is compared with a number of
+    directions that is enough, not with all that are possible, unless those are fewer.
     """
     if capacity < _FEWEST_DIRECTIONS or math.isnan(effective_rank):
         return None
@@ -253,7 +254,7 @@ def _persistent(recording: Recording, value: Callable[[Layer], float | None], wh
     _several_samples(recording)
     values = [(layer, number) for layer in recording.layers if (number := value(layer)) is not None]
     if not values:
-        raise NotChecked(f"no layer shows enough {what} and units to speak of directions")
+        raise NotChecked(f"no layer has enough {what} and units for a rank or angles")
 
     def begins(limit: float) -> str | None:
         low = [number < limit for _, number in values]
@@ -265,10 +266,9 @@ def _persistent(recording: Recording, value: Callable[[Layer], float | None], wh
 
 
 def lasting_start(low: Sequence[bool]) -> int | None:
-    """Where a state begins that lasts to the end: the start that gains most of (low minus not low), None if none gains.
+    """Where a state begins that lasts to the end, as the start that maximizes (low minus not low); None if none does.
 
-    A gate or a ten-way head may look different for a moment; a few such layers do not end a collapse,
-    and a few low ones do not make it.
+    A gate or a head with ten outputs may differ for one layer; a few such layers neither end a collapse nor make one.
     """
     best, start, total = 0, None, 0
     for index in range(len(low) - 1, -1, -1):
@@ -279,6 +279,6 @@ def lasting_start(low: Sequence[bool]) -> int | None:
 
 
 def lasting_value(values: Sequence[float]) -> float:
-    """The median over the last tenth of the layers, at least the last three: what is left at the end."""
+    """The median over the last tenth of the layers, at least the last three."""
     tail = sorted(values[-max(3, len(values) // 10) :])
     return tail[len(tail) // 2] if len(tail) % 2 else min(tail[len(tail) // 2 - 1 : len(tail) // 2 + 1])

@@ -1,4 +1,4 @@
-"""The answer: a verdict, the findings behind it, and every layer's numbers."""
+"""A diagnosis: the verdict, the findings behind it, and every layer's numbers."""
 
 import math
 import time
@@ -20,18 +20,32 @@ from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, Status, record
 from orthoscope.probe.batches import as_call
-from orthoscope.probe.details import Picture, Weights, WeightSpectrum, pictures, weight_spectra
+from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
 from orthoscope.probe.modules import class_name, unwrapped
 from orthoscope.probe.record import Loss
 from orthoscope.report.document import DiagnosisDocument
 
-# Without one of these, nothing is known of what the network does to samples or to gradients.
-_TELLING = ("sample angles", "gradient growth", "gradient arrives")
+# Without one of these, neither samples nor gradients were judged.
+_ESSENTIAL_CHECKS = ("sample angles", "gradient growth", "gradient arrives")
 
 
 @dataclass(frozen=True, repr=False)
 class Diagnosis(Viewed):
-    """Whether the network will train, where it goes wrong, and why."""
+    """Whether a network will train, where it goes wrong, and why; made by `diagnose`.
+
+    Attributes:
+        name: Of the network.
+        recording: The measurements of the pass.
+        findings: The outcome of every check.
+        gradients: Log-norms of the gradient along depth; None with fewer than three of them.
+        expected: What theory predicts.
+        seconds: Duration.
+        alignment: Alignment of the residual blocks, if `deep` was asked for and there are some.
+        notes: Remarks, beside those of the recording.
+        anatomy: What the network is made of.
+        fix_command: Command that fixes the network, if it was built from a target.
+        weights: Weak references to the weight layers, for their spectra.
+    """
 
     name: str
     recording: Recording
@@ -39,15 +53,15 @@ class Diagnosis(Viewed):
     gradients: GradientProfile | None
     expected: Expectation
     seconds: float
-    alignment: Alignment | None = None  # of residual blocks, where the diagnosis went deep and there are some
-    notes: tuple[str, ...] = ()  # beside those of the recording
-    anatomy: Anatomy = field(default_factory=Anatomy)  # what the network is made of
-    fix_command: str = ""  # the command that fixes the network, where it was built from a target
-    weights: Weights | None = field(default=None, repr=False, compare=False)  # weak references, for their spectra
+    alignment: Alignment | None = None
+    notes: tuple[str, ...] = ()
+    anatomy: Anatomy = field(default_factory=Anatomy)
+    fix_command: str = ""
+    weights: WeightReferences | None = field(default=None, repr=False, compare=False)
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the findings; at risk, at least, when next to nothing could be checked."""
+        """The severity of the worst finding; at least AT RISK if too little could be checked."""
         worst = max((finding.severity for finding in self.findings), key=lambda verdict: verdict.rank)
         return worst if self.judged or worst is Verdict.SICK else Verdict.AT_RISK
 
@@ -58,13 +72,13 @@ class Diagnosis(Viewed):
 
     @property
     def risk(self) -> float:
-        """The risk that it does not train, by networks whose training is known; nan if nothing could be judged."""
+        """Calibrated probability that the network does not train; nan if it could not be judged."""
         return risk(self.findings, self.weight_layers)
 
     @property
     def judged(self) -> bool:
-        """Whether anything could be said of samples or gradients: silence must not read as health."""
-        return any(f.check in _TELLING and f.state is not State.NOT_CHECKED for f in self.findings)
+        """Whether samples or gradients could be checked at all; if not, the verdict is never HEALTHY."""
+        return any(f.check in _ESSENTIAL_CHECKS and f.state is not State.NOT_CHECKED for f in self.findings)
 
     @property
     def symptoms(self) -> tuple[Symptom, ...]:
@@ -95,6 +109,7 @@ class Diagnosis(Viewed):
 
     @property
     def slope_standard_error(self) -> float:
+        """Standard error of `slope`; nan when it was not measured."""
         return float("nan") if self.gradients is None else self.gradients.slope.standard_error.item()
 
     @property
@@ -121,19 +136,19 @@ class Diagnosis(Viewed):
 
     @property
     def summary(self) -> str:
-        """One sentence: what was found, worst first, or that nothing was."""
+        """One sentence: the findings, worst first, or that there are none."""
         found = sorted((f for f in self.findings if f.state is State.FOUND), key=lambda f: -f.severity.rank)
         if found:
             return "; ".join(dict.fromkeys(finding.reason for finding in found))
         unchecked = [f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED]
         if not self.judged:
             return f"neither samples nor gradients could be judged ({unchecked[0]})"
-        # That a network has no tokens is no news to its owner.
+        # Networks without tokens are common: their checks are not worth a remark.
         rest = [text for text in unchecked if not text.startswith("token")]
-        checked = {f.check for f in self.findings if f.state is not State.NOT_CHECKED}
-        good = {"sample angles": "samples keep directions enough", "gradient growth": "gradients stay even"}
-        said = " and ".join(words for check, words in good.items() if check in checked) or "nothing was lost"
-        return f"nothing found: {said}" + (f" (not checked: {'; '.join(rest)})" if rest else "")
+        clean = {finding.check: finding.reason for finding in self.findings if finding.state is State.CLEAN}
+        good = {"sample angles": "no rank collapse", "gradient growth": clean.get("gradient growth", "")}
+        said = "; ".join(words for check, words in good.items() if check in clean) or "no symptom was found"
+        return said + (f" (not checked: {'; '.join(rest)})" if rest else "")
 
     @cached_property
     def pictures(self) -> Sequence[Picture | None]:
@@ -147,18 +162,18 @@ class Diagnosis(Viewed):
 
     @cached_property
     def weight_spectra(self) -> Mapping[str, WeightSpectrum]:
-        """Singular values of small weights, by layer, of those that have not changed until a view first asks."""
+        """Singular values of small weights, by layer; only of those that have not changed when a view first asks."""
         return {} if self.weights is None else weight_spectra(self.weights)
 
     @cached_property
     def details_notes(self) -> tuple[str, ...]:
-        """What is missing of `weight_spectra`, in words."""
+        """Which weight spectra are missing, and why."""
         lost = 0 if self.weights is None else self.weights.lost()
         why = "the model was changed or freed, or the diagnosis copied, before they were asked for (`compute_details`)"
         return (f"weight spectra of {lost} layers are missing: {why}",) if lost else ()
 
     def compute_details(self) -> None:
-        """Compute now what only a page shows: the spectra of weights need the model, which may be freed or trained."""
+        """Compute now what only a page shows: spectra of weights need the model, which may change or be freed."""
         _ = self.pictures, self.weight_spectra, self.details_notes
 
     def as_document(self, details: bool = True) -> DiagnosisDocument:
@@ -178,13 +193,30 @@ def diagnose(
     deep: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
-    """Tell whether `model` will train, from one forward and backward pass on `batch`; the model is left bit-identical.
+    """Tell whether `model` will train, from one forward and backward pass; the model is left bit-identical.
 
-    `batch` is what the model is called with: a tensor, a tuple, a dict of keyword arguments, or a
-    DataLoader. `loss(output)` or `loss(output, target)` is differentiated; without one, a random
-    direction at the output. See `orthoscope.probe.record` for the other arguments, and for models under
-    DDP and FSDP2, which every rank diagnoses with its part of the batch. `deep` looks at the Jacobians of residual
-    blocks too (`orthoscope.align`), which takes longer.
+    Args:
+        model: Any module. Under DDP and FSDP2 every process calls this with its part of the batch.
+        batch: What the model is called with: a tensor, a tuple, a dict of keyword arguments, or a DataLoader.
+        loss: `loss(output)` or `loss(output, target)`, which is differentiated; by default a random direction at the
+            output.
+        name: Of the network in reports; by default that of its class.
+        max_samples: Metrics compare at most so many samples, evenly spaced.
+        batch_statistics: Batch norm uses the statistics of the batch, as in training; False for its running ones.
+        seed: Of the random direction, and of models that draw noise.
+        deep: Measure the Jacobians of residual blocks too (`orthoscope.align`), which takes longer.
+        progress: Called with the name of every module as it is measured.
+
+    Returns:
+        The diagnosis; printed, it is a table.
+
+    Raises:
+        ValueError: If the model, the batch or the loss cannot be used; the message says why and what to do.
+
+    Example:
+        >>> model = orthoscope.models.MLP(depth=50, width=32, activation="relu")
+        >>> orthoscope.diagnose(model, torch.randn(64, 32)).verdict
+        <Verdict.SICK: 'SICK'>
     """
     start = time.perf_counter()
     recording = record(
@@ -208,14 +240,16 @@ def diagnose(
         alignment=alignment,
         notes=notes,
         anatomy=anatomy(unwrapped(model)),
-        weights=Weights(unwrapped(model), [layer.name for layer in recording.layers if layer.depth is not None]),
+        weights=WeightReferences(
+            unwrapped(model), [layer.name for layer in recording.layers if layer.depth is not None]
+        ),
     )
 
 
 def _alignment(
     model: nn.Module, batch: Any, loss: Loss | None, name: str | None, seed: int, batch_statistics: bool
 ) -> tuple[Alignment | None, tuple[str, ...]]:
-    """How residual blocks align, or a note that says why this is not known."""
+    """The alignment of residual blocks, or a note that says why it could not be measured."""
     call = as_call(unwrapped(model), batch, with_target=loss is not None)
     try:
         return align(model, call, name=name, seed=seed, running_statistics=not batch_statistics), ()

@@ -1,4 +1,4 @@
-"""What theory expects of a network, module by module, to be laid beside what is measured."""
+"""Predictions of theory for a network, module by module, to be compared with measurements."""
 
 import math
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from orthoscope.theory import (
 
 @dataclass(frozen=True)
 class Expected:
-    """The numbers of a `Layer` as theory has them; nan where it has none."""
+    """The numbers that theory predicts for a `Layer`; nan where it has none."""
 
     rms: float
     overlap: float
@@ -38,28 +38,28 @@ class Expected:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What theory has to say of a network, worked out when it is first asked for, or the reason why it says nothing."""
+    """The predictions of theory for a network, computed when first asked for, or the reason why there are none."""
 
     refusal: str = ""  # why there is no prediction; empty if there may be one
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of the network
     inputs: Inputs | None = None
-    output_gradient: float = math.nan  # log-norm at the network's output, where the way back begins
+    output_gradient: float = math.nan  # log-norm at the network's output, where backpropagation starts
 
     @property
     def reason(self) -> str:
         """Why there is no prediction, empty if there is one."""
-        return self.refusal or self._worked_out[1]
+        return self.refusal or self._computed[1]
 
     @cached_property
     def signals(self) -> Mapping[str, Signal]:
         """By the name of the module whose output it is."""
-        found = self._worked_out[0]
+        found = self._computed[0]
         return {} if found is None else _signals(found)
 
     @cached_property
     def log_gradients(self) -> Mapping[str, float]:
         """By the name of the linear layer at whose output it is."""
-        found = self._worked_out[0]
+        found = self._computed[0]
         if found is None or math.isnan(self.output_gradient):
             return {}
         pairs = zip(_linear_names(found), found.log_gradients(), strict=True)
@@ -68,11 +68,11 @@ class Expectation:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The statements it rests on."""
-        found = self._worked_out[0]
+        found = self._computed[0]
         return () if found is None else sources_of(found.network)
 
     def of(self, layer: Layer) -> Expected | None:
-        """What is expected at a module call, None where theory says nothing of it."""
+        """The prediction for a module call, None where theory has none."""
         names = (layer.name, *layer.also)
         name = next((name for name in names if name in self.signals), None)
         if name is None or layer.call > 0:
@@ -81,7 +81,7 @@ class Expectation:
         return expected_numbers(self.signals[name], layer.samples, layer.units, log_gradient)
 
     @cached_property
-    def _worked_out(self) -> tuple[Propagation | None, str]:
+    def _computed(self) -> tuple[Propagation | None, str]:
         if self.refusal or self.inputs is None:
             return None, self.refusal
         try:
@@ -91,7 +91,7 @@ class Expectation:
 
 
 def expected_numbers(signal: Signal, samples: int, units: int, log_gradient: float = math.nan) -> Expected:
-    """The numbers that follow from a signal; a rank only where the units are enough for the samples."""
+    """The numbers that follow from a signal; a rank only if there are at least as many units as samples."""
     spread = samples * signal.difference_variance
     enough = units >= samples > 1
     return Expected(
@@ -105,9 +105,9 @@ def expected_numbers(signal: Signal, samples: int, units: int, log_gradient: flo
 
 
 def expectation(model: nn.Module, recording: Recording, batch_statistics: bool = True) -> Expectation:
-    """Prepare a prediction from the arguments of the network and its batch; what was measured inside is not looked at.
+    """Prepare a prediction from the arguments of the network and its batch alone, not from measurements inside it.
 
-    The gradient at the network's output is where the way back begins: it is given, like the batch.
+    The norm of the gradient at the network's output, where backpropagation starts, is given, like the batch.
     """
     try:
         arguments = initial_arguments(model)

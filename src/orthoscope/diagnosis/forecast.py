@@ -34,7 +34,7 @@ from orthoscope.theory import (
     sources_of,
 )
 
-_DIGITS = 9  # of a growth that are more than rounding: none reads +0.00 and the next -0.00
+_DIGITS = 9  # significant digits of a growth: rounding errors would show as +0.00 and -0.00
 _LARGEST = torch.finfo(torch.float32).max
 
 _NO_GRADIENT = "theory has no gradient for this network"
@@ -43,7 +43,7 @@ _NO_RANK = "the rank of samples is predicted for at least 4 of them, and no more
 
 @dataclass(frozen=True)
 class Prospect:
-    """A network cut to some depth, as the rules see it: its layers, and its gradients from input to output."""
+    """A network cut to some depth, as the rules take it: its layers, and its gradients from input to output."""
 
     layers: Sequence[Expected]
     log_gradients: Sequence[float]
@@ -51,14 +51,14 @@ class Prospect:
 
     @cached_property
     def growth(self) -> float:
-        """E-folds of the gradient from the output to the input, along the line fitted through all weight layers."""
+        """Growth of the log-gradient from the output to the input, along the line fitted through all weight layers."""
         norms = self.log_gradients
         slope = fitted_slope(norms)
         growth = norms[0] - norms[-1] if math.isnan(slope) else slope * (len(norms) - 1)
         return round(growth, _DIGITS) + 0.0 if math.isfinite(growth) else growth
 
     def findings(self) -> Iterator[Finding]:
-        """What every rule says that predicted numbers can speak to, in the order of the table."""
+        """The outcome of every rule that applies to predicted numbers, in the order of the table."""
         measures: dict[str, Callable[[], CheckValue]] = {
             "finite outputs": self._overflows,
             "sample angles": lambda: self._at_the_end([1 - layer.overlap for layer in self.layers]),
@@ -118,12 +118,12 @@ def _layer(index: int) -> str:
     return f"layer {index + 1}"
 
 
-_DEEPEST = 2000  # layers; propagating through more takes longer than anybody waits
+_DEEPEST = 2000  # layers; propagating through more takes minutes
 
 
 @dataclass(frozen=True)
 class Depth:
-    """A network of this many hidden layers: what comes out of the last, and what the rules make of it."""
+    """The prediction for a network of so many hidden layers, and the findings of the rules."""
 
     depth: int
     expected: Expected
@@ -133,30 +133,42 @@ class Depth:
 
     @property
     def verdict(self) -> Verdict:
+        """The severity of the worst finding."""
         return max((finding.severity for finding in self.findings), key=lambda verdict: verdict.rank)
 
 
 @dataclass(frozen=True, repr=False)
 class Forecast(Viewed):
-    """Predicted numbers by depth, the deepest network that should train, and what says so."""
+    """Predictions by depth for a network that is not built, made by `predict`.
+
+    Attributes:
+        name: The network, as it was asked for.
+        samples: Number of samples.
+        width: Units of a hidden layer.
+        overlap: Mean cosine of the samples.
+        depths: The prediction at each depth.
+        limit: Limits as depth goes to infinity.
+        sources: The theorems behind the numbers.
+        seconds: Duration.
+    """
 
     name: str
     samples: int
     width: int
     overlap: float
     depths: tuple[Depth, ...]
-    limit: tuple[Prediction, ...]  # where the network would end if it were infinitely deep
+    limit: tuple[Prediction, ...]
     sources: tuple[Source, ...]
     seconds: float
 
     @property
     def deepest(self) -> int | None:
-        """The largest depth up to which every depth asked for is healthy; None if not even the first is."""
+        """The largest depth up to which every depth is healthy; None if the first is not."""
         healthy = list(itertools.takewhile(lambda depth: depth.verdict is Verdict.HEALTHY, self.depths))
         return healthy[-1].depth if healthy else None
 
     def first(self, verdict: Verdict) -> Depth | None:
-        """The least depth that is at least that bad."""
+        """The least depth whose verdict is at least that bad; None if there is none."""
         return next((depth for depth in self.depths if depth.verdict.rank >= verdict.rank), None)
 
     @property
@@ -166,9 +178,9 @@ class Forecast(Viewed):
         last = self.depths[-1].depth
         unchecked = self._unchecked_in_words()
         if first is None and unchecked:
-            return f"nothing found at any depth asked for, up to {last}{unchecked}"
+            return f"no symptom at any depth up to {last}{unchecked}"
         if first is None:
-            return f"trains at every depth asked for, up to {last}"
+            return f"trains at every depth up to {last}"
         reason = next(finding.reason for finding in first.findings if finding.state is State.FOUND)
         sick = self.first(Verdict.SICK)
         beyond = "" if sick is None else f"; sick from depth {sick.depth}"
@@ -177,7 +189,7 @@ class Forecast(Viewed):
 
     @property
     def not_checked(self) -> tuple[Finding, ...]:
-        """The checks that theory has no number for, with the reason: silence must not read as health."""
+        """The checks that theory has no number for, with the reason."""
         return tuple(f for f in self.depths[-1].findings if f.state is State.NOT_CHECKED)
 
     def _unchecked_in_words(self) -> str:
@@ -193,10 +205,25 @@ class Forecast(Viewed):
 def predict(
     target: str, *, samples: int = 64, overlap: float = 0.0, progress: Callable[[float], None] | None = None
 ) -> Forecast:
-    """What theory says of `mlp(depth=1..500, activation=gelu, ...)` on Gaussian samples of that mean overlap.
+    """Predict from theory at which depths `mlp(depth=1..500, activation=gelu, ...)` trains; nothing is built.
 
-    Nothing is built and nothing measured. `depth=a..b` asks for every depth from a to b, `depth=b` for all up to b.
-    `progress` is told the share of the layers that are done.
+    Args:
+        target: `mlp(...)` with the arguments of `models.MLP`; `depth=a..b` asks for every depth from a to b, `depth=b`
+            for all up to b.
+        samples: Number of Gaussian samples.
+        overlap: Their mean cosine.
+        progress: Called with the share of the layers that are done.
+
+    Returns:
+        The predictions by depth.
+
+    Raises:
+        TargetError: If the text is not `mlp(...)` or has wrong arguments.
+        NoTheory: If theory does not cover the network.
+
+    Example:
+        >>> orthoscope.predict("mlp(depth=100, activation=tanh, init=orthogonal)").deepest
+        100
     """
     start = time.perf_counter()
     arguments, depths = mlp_arguments(target)
@@ -220,11 +247,11 @@ def predict(
 def _propagated(
     network: Hyperparameters, inputs: Inputs, depth: int, progress: Callable[[int], None] | None
 ) -> tuple[Propagation, str]:
-    """As far as signals stay within the range of floats, and what happens to them then."""
+    """Propagate as far as signals stay within the range of floats, and return the reason why it ended."""
     try:
         return propagate(network, inputs, depth, progress), ""
     except LostSignal as lost:
-        # Lost in the head, the last layer is of no use either: every depth that is shown has its head.
+        # If the signal is lost in the head, the last layer is dropped too: every depth shown has a head.
         layers = lost.layers - (lost.layers == depth)
         if layers == 0:
             raise
@@ -244,7 +271,7 @@ def _depths(found: Propagation, wanted: range, lost: str) -> Iterator[Depth]:
 
 
 def _beyond(depth: int, lost: str) -> Depth:
-    """A network deeper than its signals go: no number is left, and no doubt."""
+    """A network deeper than its signals reach: sick, without numbers."""
     symptom = Symptom.COLLAPSE if "vanish" in lost else Symptom.EXPLODE
     finding = Finding("finite outputs", symptom, State.FOUND, lost, Verdict.SICK)
     return Depth(depth, Expected(*[math.nan] * 6), math.nan, math.nan, (finding,))

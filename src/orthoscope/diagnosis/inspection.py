@@ -1,6 +1,6 @@
-"""What a model is made of, without running it: hyper-parameters for theory, its parts for a fix, signs of training.
+"""The structure of a model, without running it: hyper-parameters for theory, parts for a fix, and signs of training.
 
-Weights may be drawn anew in place only if they are known to be as they were drawn (`doubt_that_drawn`).
+Weights may be drawn again in place only if they are known to be unchanged since initialization (`doubt_that_drawn`).
 """
 
 import copy
@@ -28,7 +28,7 @@ _EPSILON = {"layer": 1e-5, "batch": 1e-5, "rms": torch.finfo(torch.float32).eps}
 
 
 def mlp_hyperparameters(arguments: Mapping[str, Any]) -> Hyperparameters:
-    """The theory's view of `mlp(...)` with these arguments, all of them given."""
+    """The hyper-parameters, as theory takes them, of `mlp(...)` with these arguments, all of them given."""
     _require_kinds(arguments)
     width, outputs = arguments["width"], arguments["out_features"]
     inputs = width if arguments["in_features"] is None else arguments["in_features"]
@@ -64,23 +64,23 @@ def _bias_variance(arguments: Mapping[str, Any], fan_in: int) -> float:
 
 
 def initial_arguments(model: nn.Module) -> Mapping[str, Any]:
-    """The arguments a network was made with; refuses one that theory does not cover or that has been changed since."""
+    """The arguments a network was built with; `NoTheory` if theory does not cover it or it was changed since."""
     if type(model) is not MLP or "drawn" not in vars(model):
         raise NoTheory(f"theory covers the fully connected networks of orthoscope.models, not {type(model).__name__}")
     arguments = model.arguments
     if arguments["init"] is None:
-        raise NoTheory("its weights come from a function, whose variance is not known")
+        raise NoTheory("its weights are drawn by a function, whose variance is unknown")
     if structure(model) != model.made_of:
-        raise NoTheory("its modules are not those it was made with")
+        raise NoTheory("its modules were changed since it was built")
     if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
-        raise NoTheory("a forward hook may change what theory does not see")
+        raise NoTheory("it has forward hooks, which may change its outputs")
     if not _as_drawn(model, model.drawn):
-        raise NoTheory("its weights are no longer as they were drawn: theory is of networks at initialization")
+        raise NoTheory("its weights changed since initialization: theory is of networks at initialization")
     return arguments
 
 
 def is_as_drawn(model: nn.Module) -> bool | None:
-    """Whether weights are as they were drawn, None for a network that does not remember."""
+    """Whether weights are unchanged since initialization; None for a network that does not store what was drawn."""
     drawn = vars(model).get("drawn")
     return None if type(model) is not MLP or drawn is None else _as_drawn(model, drawn)
 
@@ -94,7 +94,7 @@ def _as_drawn(model: nn.Module, drawn: Sequence[float]) -> bool:
 
 
 def _require_kinds(arguments: Mapping[str, Any]) -> None:
-    """An argument of the wrong kind is the user's mistake: say which, before anything is computed from it."""
+    """Raise a ValueError that names an argument of the wrong type, before anything is computed from it."""
     for name in ("gain", "weight_gain", "residual_scale", "bias_std"):
         value = arguments[name]
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -113,7 +113,7 @@ _NORMS = (_NormBase, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
 
 @dataclass(frozen=True)
 class Anatomy:
-    """Plain facts, and copies of the activations: these are small."""
+    """What a network is made of, as plain facts and copies of its activations."""
 
     weights: tuple[str, ...] = ()  # linear and convolutional layers
     linear: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # those that are linear -> (out, in)
@@ -127,7 +127,7 @@ class Anatomy:
 
 
 def anatomy(model: nn.Module) -> Anatomy:
-    """Look at the modules; nothing is run."""
+    """Inspect the modules; nothing is run."""
     layers = weight_layers(model)
     found = dict(activation_modules(model))
     blocks = sum(isinstance(module, ResidualBlock) and module.skip for module in model.modules())
@@ -145,7 +145,7 @@ def anatomy(model: nn.Module) -> Anatomy:
 
 
 def _in_a_line(module: nn.Module) -> bool:
-    """Whether a module is known to add nothing up: a part of torch, a sequence, or a plain network of our own."""
+    """Whether a module surely adds no tensors: a part of torch, a sequence, or a plain network of this library."""
     if module._forward_hooks or "forward" in vars(module):
         return False
     if next(module.children(), None) is not None:
@@ -154,14 +154,14 @@ def _in_a_line(module: nn.Module) -> bool:
 
 
 def signs_of_training(model: nn.Module) -> str:
-    """Why the weights look trained, empty if nothing says so. Nobody can see it for sure: weights have no memory.
+    """Why the weights look trained; empty without any sign. Weights alone cannot prove that they are untrained.
 
-    (a) a network of `orthoscope.models` remembers what was drawn, and it has changed; (b) batch norm has counted
+    (a) a network of `orthoscope.models` stores what was drawn, and it has changed; (b) batch norm has counted
     batches; (c) scale or shift of a normalization differs from unit to unit; (d) a parameter holds a gradient.
     """
     drawn = is_as_drawn(model)
     if drawn is not None:
-        return "" if drawn else "its weights are no longer as they were drawn"
+        return "" if drawn else "its weights changed since initialization"
     for name, module in model.named_modules():
         counted = getattr(module, "num_batches_tracked", None)
         if isinstance(counted, Tensor) and not counted.is_meta and int(counted) > 0:
@@ -179,27 +179,27 @@ def _uneven(module: Any) -> bool:
     return any(value.numel() > 1 and bool((value != value.flatten()[0]).any()) for value in whole)
 
 
-_RARE = 28.0  # a fresh end of a weight is missed with probability exp(-14), about one in a million
+_RARE = 28.0  # an untrained weight is rejected with probability exp(-14), about one in a million
 
 
 def doubt_that_drawn(model: nn.Module) -> str:
-    r"""Why the weights may be trained, empty if they are known to be as drawn.
+    r"""Why the weights may be trained; empty if they are known to be unchanged since initialization.
 
-    They are known if a network of `orthoscope.models` remembers them; or if nothing shows signs of training and every
-    linear and convolutional layer looks like the draw of torch, $U(-b, b)$ with $b = 1/\sqrt{\text{fan\_in}}$: no
+    They are known if a network of `orthoscope.models` stores them; or if there is no sign of training and every linear
+    and convolutional layer is consistent with the default of torch, $U(-b, b)$ with $b = 1/\sqrt{\text{fan\_in}}$: no
     number beyond $b$, and the $n$ of a weight reach to $b(1 - 28/n)$ on both sides. Training pushes some weight over
-    the bound, weight decay takes all away from it; a training that moves weights by less than their distance to it,
-    a share of about $1/n$, is not seen.
+    the bound, weight decay takes all away from it; a training that moves weights by less than their distance to it, a
+    share of about $1/n$, is not noticed.
     """
     signs = signs_of_training(model)
     if signs or is_as_drawn(model):
         return signs
     layers = weight_layers(model)
     if not layers:
-        return "no layer has weights that could be compared with a fresh draw"
+        return "no layer has weights that could be compared with torch's default"
     for name, layer in layers:
         if not _looks_drawn(layer.weight, layer.bias):
-            return f"the weights of {name!r} are not as torch draws them"
+            return f"the weights of {name!r} are not drawn by torch's default"
     return ""
 
 
@@ -215,7 +215,7 @@ def _looks_drawn(weight: Tensor, bias: Tensor | None) -> bool:
 
 
 def _spans(values: Tensor, bound: float) -> bool:
-    """Whether numbers lie within ± bound, are not all the same, and come as close to both ends as so many must."""
+    """Whether numbers lie within ± bound, are not all equal, and come as close to both ends as so many must."""
     low, high = (float(end) for end in values.detach().double().aminmax())
     most = bound * (1 + 2 * torch.finfo(values.dtype).eps)
     least = bound * (1 - _RARE / values.numel())

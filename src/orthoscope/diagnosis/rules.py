@@ -1,4 +1,4 @@
-"""The rules, as a table: what is compared, with which limits, and how the outcome reads."""
+"""The rules, as a table: what is compared, with which limits, and the sentence for each outcome."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,23 @@ from orthoscope.probe import Recording
 
 @dataclass(frozen=True)
 class Rule:
-    """A check: `measure` gives a number, at risk beyond `risk` and sick beyond `sick`, on the side `sick` lies on."""
+    """A check: `measure` gives a number, at risk beyond `risk` and sick beyond `sick`.
+
+    Attributes:
+        check: Name of the rule.
+        symptom: What it looks for.
+        measure: From a recording to a number and the layer where limits are exceeded.
+        unit: Of the number.
+        risk: Limit of AT RISK, in a network of 50 weight layers.
+        sick: Limit of SICK, in a network of 50 weight layers.
+        found: Sentence for a hit: {value}, {ratio} = e^value, {factor} = e^|value| and {layer} are filled in.
+        clean: Sentence for none.
+        low_is_bad: Whether numbers below the limits are bad.
+        power: Limits are multiplied by (layers/50)^power.
+        min_depth_for_sick: Networks with fewer weight layers are at risk at most.
+        min_depth: The rule does not apply to networks with fewer weight layers.
+        ceiling: No limit is above it.
+    """
 
     check: str
     symptom: Symptom
@@ -21,16 +37,16 @@ class Rule:
     unit: str
     risk: float
     sick: float
-    found: str  # sentence for a hit; {value} and {layer} are filled in
+    found: str
     clean: str
     low_is_bad: bool = False
-    power: float = 0.0  # limits are those of 50 weight layers, times (layers/50)^power
-    min_depth_for_sick: int = 0  # with fewer weight layers, at risk at most
-    min_depth: int = 0  # with fewer weight layers, not applied
-    ceiling: float = math.inf  # no limit is above it
+    power: float = 0.0
+    min_depth_for_sick: int = 0
+    min_depth: int = 0
+    ceiling: float = math.inf
 
     def limits(self, layers: int) -> tuple[float, float]:
-        """Where risk and sickness begin in a network of so many weight layers."""
+        """The limits of AT RISK and of SICK in a network of so many weight layers."""
         if layers < self.min_depth:
             return self._never, self._never
         factor = (min(layers, DEEPEST) / TYPICAL_DEPTH) ** self.power
@@ -42,107 +58,109 @@ class Rule:
         return -math.inf if self.low_is_bad else math.inf
 
 
-# A law counts the larger for the worse; a share of directions is the inverse of its number.
+# In a law a larger number is worse; the rank is a share, so the law is of its inverse.
 _RANK, _GROWTH, _DECAY = (CALIBRATION.laws[name] for name in ("sample rank", "gradient growth", "gradient decay"))
 
 # Networks with fewer weight layers recover from a collapse. Not a fitted number: the fit must not depend on itself.
 _MIN_DEPTH_FOR_SICK = 29
-# A share of directions: samples that have all that are enough have not collapsed, however deep the network.
+# As a share of the rank of a healthy network: above it there is no collapse, however deep the network.
 MAX_RANK_FRACTION = 0.99
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 # Where the limits come from: docs/method.md and docs/calibration.md. Growth is in e-folds.
 RULES: tuple[Rule, ...] = (
     Rule(
         "input varies", Symptom.DEGENERATE_INPUT, checks.input_variation, "share of energy around the mean",
         1e-6, 1e-12,
-        "the samples of the batch are all but equal: {value:.1g} of their energy is around the mean",
+        "the samples of the batch are nearly equal: {value:.1g} of their energy is around the mean",
         "the samples of the batch differ", low_is_bad=True,
     ),
     Rule(
         "input rank", Symptom.DEGENERATE_INPUT, checks.input_rank, "share of directions", 0.1, 0.03,
-        "the samples of the batch have few directions: {value:.0%} of what would be enough",
-        "the samples of the batch have {value:.0%} of the directions that are enough", low_is_bad=True,
+        "low-rank batch: the effective rank of its samples is {value:.0%} of a healthy batch's",
+        "the effective rank of the batch is {value:.0%} of a healthy batch's", low_is_bad=True,
     ),
     Rule(
         "finite outputs", Symptom.EXPLODE, checks.non_finite_outputs, "module outputs", 0.0, 0.0,
-        "the output of {layer} and of {value:.0f} modules in all is not finite",
+        "non-finite outputs: nan or infinity at {layer}, and at {value:.0f} modules in all",
         "every output is finite",
     ),
     Rule(
         "finite gradients", Symptom.EXPLODE, checks.non_finite_gradients, "gradients", 0.0, 0.0,
-        "the gradient at {layer} and at {value:.0f} modules in all is not finite",
+        "non-finite gradients: nan or infinity at {layer}, and at {value:.0f} modules in all",
         "every gradient is finite",
     ),
     Rule(
         "live layers", Symptom.COLLAPSE, checks.dead_layers, "module outputs", 0.0, 0.0,
-        "the output of {layer} is exactly zero for every sample",
+        "dead layer: the output of {layer} is exactly zero for every sample",
         "no layer is dead",
     ),
     Rule(
         "output varies", Symptom.COLLAPSE, checks.constant_outputs, "1 if constant", 0.0, 0.0,
-        "the output does not depend on the batch: from {layer} on all samples are the same",
+        "constant output: from {layer} on all samples are equal",
         "the output depends on the batch",
     ),
     Rule(
         "sample angles", Symptom.COLLAPSE, checks.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "samples collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
-        "samples point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        "rank collapse from {layer} on: all samples have one direction, 1 - mean cosine is {value:.2g} at the output",
+        "samples differ in direction at the output: 1 - mean cosine is {value:.2g}", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
         "sample rank", Symptom.COLLAPSE, checks.sample_rank, "share of directions",
         1 / CALIBRATION.at_risk("sample rank"), 1 / _RANK.limit,
-        "samples collapse from {layer} on: {value:.0%} of the directions of a healthy network are left at the end",
-        "samples have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
+        "rank collapse from {layer} on: the effective rank at the output is {value:.0%} of a healthy network's",
+        "the effective rank at the output is {value:.0%} of a healthy network's", low_is_bad=True,
         power=-_RANK.power, min_depth=_RANK.spared, ceiling=MAX_RANK_FRACTION,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, checks.token_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "the tokens of a sequence collapse to one direction from {layer} on: 1 - mean cosine is {value:.2g} at the end",
-        "tokens point apart at the end: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        "rank collapse of tokens from {layer} on: all have one direction, 1 - mean cosine is {value:.2g} at the output",
+        "tokens differ in direction at the output: 1 - mean cosine is {value:.2g}", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
         "token rank", Symptom.COLLAPSE, checks.token_rank, "share of directions", 0.25, 0.04,
-        "tokens of a sequence collapse from {layer} on: {value:.0%} of the directions of a healthy network are left",
-        "tokens have {value:.0%} of the directions that are enough at the end", low_is_bad=True,
+        "rank collapse of tokens from {layer} on: their effective rank is {value:.0%} of a healthy network's",
+        "the effective rank of tokens at the output is {value:.0%} of a healthy network's", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
         "gradient growth", Symptom.EXPLODE, checks.gradient_growth, "e-folds from output to input",
         CALIBRATION.at_risk("gradient growth"), _GROWTH.limit,
-        "gradients grow by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
-        "gradients change by e^{value:.1f} from the output to the input",
+        "exploding gradients: the norm grows {factor}-fold from output to input and passes the limit at {layer}",
+        "the gradient norm at the input is {ratio} times that at the output",
         power=_GROWTH.power,
     ),
     Rule(
         "gradient decay", Symptom.VANISH, checks.gradient_growth, "e-folds from output to input",
         -CALIBRATION.at_risk("gradient decay"), -_DECAY.limit,
-        "gradients shrink by a factor e^{value:.1f} from the output to the input, beyond the limit from {layer} on",
-        "gradients change by e^{value:.1f} from the output to the input", low_is_bad=True,
+        "vanishing gradients: the norm shrinks {factor}-fold from output to input and passes the limit at {layer}",
+        "the gradient norm at the input is {ratio} times that at the output", low_is_bad=True,
         power=_DECAY.power,
     ),
     Rule(
         "largest gradient", Symptom.EXPLODE, checks.largest_gradient, "e-folds above the last layer",
         math.log(1e3), math.log(1e5),
-        "the gradient at {layer} is e^{value:.1f} times that of the last layer",
-        "no gradient is more than e^{value:.1f} times that of the last layer",
+        "exploding gradient at {layer}: its norm is {ratio} times that at the last layer",
+        "no gradient norm is more than {ratio} times that at the last layer",
     ),
     Rule(
         "smallest gradient", Symptom.VANISH, checks.smallest_gradient, "e-folds above the last layer",
         -math.log(1e6), -math.inf,
-        "the gradient at {layer} is e^{value:.1f} times that of the last layer",
-        "no gradient is less than e^{value:.1f} times that of the last layer", low_is_bad=True,
+        "vanishing gradient at {layer}: its norm is {ratio} times that at the last layer",
+        "no gradient norm is less than {ratio} times that at the last layer", low_is_bad=True,
     ),
     Rule(
         "gradient arrives", Symptom.VANISH, checks.starved_layers, "weight layers", 0.0, 0.0,
-        "the gradient is exactly zero at every weight layer up to {layer}",
-        "the first weight layer that is followed gets a gradient",
+        "vanishing gradients: the gradient is exactly zero at every weight layer up to {layer}",
+        "the first weight layer gets a gradient",
     ),
     Rule(
         "gradient connected", Symptom.VANISH, checks.cut_off_layers, "weight layers", 0.0, math.inf,
-        "{value:.0f} weight layers, up to {layer}, are cut off from the output and get no gradient",
-        "no weight layer is cut off from the output",
+        "{value:.0f} weight layers, up to {layer}, are detached from the output and get no gradient",
+        "no weight layer is detached from the output",
     ),
 )  # fmt: skip
 
@@ -157,7 +175,7 @@ def judge(rule: Rule, recording: Recording) -> Finding:
 
 
 def conclude(rule: Rule, seen: CheckValue) -> Finding:
-    """What follows from a number by a rule, whether it was measured or predicted."""
+    """The finding that follows from a number by a rule, whether it was measured or predicted."""
     risk, sick = rule.limits(seen.weight_layers)
     severity = _severity(rule, seen)
     limit = sick if severity is Verdict.SICK else risk
@@ -167,7 +185,9 @@ def conclude(rule: Rule, seen: CheckValue) -> Finding:
         check=rule.check,
         symptom=rule.symptom,
         state=State.FOUND if found else State.CLEAN,
-        reason=(rule.found if found else rule.clean).format(value=seen.value, layer=_in_words(layer)),
+        reason=(rule.found if found else rule.clean).format(
+            value=seen.value, factor=times(abs(seen.value)), ratio=times(seen.value), layer=_in_words(layer)
+        ),
         severity=severity,
         layer=layer,
         measured=Measurement(rule.check, seen.value, rule.unit, seen.standard_error),
@@ -175,8 +195,17 @@ def conclude(rule: Rule, seen: CheckValue) -> Finding:
     )
 
 
+def times(log_ratio: float) -> str:
+    """A ratio as people read it, from its logarithm: 0.37, 20,000 or, beyond a millionfold, 10¹² and 10⁻¹²."""
+    if not math.isfinite(log_ratio):
+        return "0" if log_ratio < 0 else str(log_ratio)
+    if abs(log_ratio) < math.log(1e6):
+        return f"{float(f'{math.exp(log_ratio):.2g}'):,.12g}"
+    return "10" + str(round(log_ratio / math.log(10))).translate(_SUPERSCRIPTS)
+
+
 def _in_words(layer: str | None) -> str:
-    """The name as it reads in a sentence: members of an nn.Sequential are only numbers, the root is nothing."""
+    """The name as it reads in a sentence: members of an nn.Sequential are only numbers, the root has an empty name."""
     if not layer:
         return "the whole network"
     return f"module {layer}" if layer.isdigit() else layer

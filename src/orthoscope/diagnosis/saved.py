@@ -1,4 +1,4 @@
-"""A diagnosis read back from its saved document: judged when it was made, not again."""
+"""A diagnosis read back from its saved document, with the findings of the time it was made."""
 
 import json
 import math
@@ -35,7 +35,7 @@ def saved_documents(path: Path) -> tuple[DiagnosisDocument, ...]:
 
 
 def saved_diagnosis(saved: DiagnosisDocument) -> Diagnosis:
-    """Return the diagnosis of a document; what theory expected of it stays in the document."""
+    """Return the diagnosis of a document; predictions of theory stay in the document."""
     recording = Recording(
         input=_layer(-1, saved.input),
         layers=tuple(_layer(index, layer) for index, layer in enumerate(saved.layers)),

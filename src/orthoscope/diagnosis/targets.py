@@ -1,4 +1,4 @@
-"""A network by name: built, given a batch and diagnosed. What the command line and `orthoscope explore` work on."""
+"""A network by name: built, given a batch and diagnosed; used by the command line and `orthoscope explore`."""
 
 import shlex
 from collections.abc import Callable

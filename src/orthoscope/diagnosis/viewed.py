@@ -1,4 +1,4 @@
-"""What can be looked at: everything that has a document, from which every view is drawn."""
+"""Base of all results that can be shown: from one document to a table, a page, a file, a DataFrame or a figure."""
 
 import json
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from orthoscope.report.document import Document, to_data
 
 
 class Viewed(ABC):
-    """A table at a prompt, a page in a notebook, a file where asked."""
+    """A result that prints as a table, shows as a page in a notebook, and can be saved."""
 
     @abstractmethod
     def as_document(self, details: bool = True) -> Document:
@@ -30,7 +30,7 @@ class Viewed(ABC):
         return json.dumps(self.document(), allow_nan=False)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write `.html` or `.json`, whole or not at all."""
+        """Write `.html` or `.json` atomically."""
         report.write(path, [self.as_document()])
 
     def __str__(self) -> str:

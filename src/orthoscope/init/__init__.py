@@ -1,9 +1,19 @@
 """Initialization of weights.
 
 * `schemes`: `initialize_(model, name)` and the schemes that need shapes only (He, Xavier, orthogonal, ...).
-* `lsuv`, `iterative`: data-dependent initialization, layer by layer on a batch; `forward_order` walks the layers.
+* `lsuv`, `iterative`: data-dependent initialization, layer by layer on a batch, in forward order.
 * `variance`: the variance that a scheme gives to weights and biases, for theory.
 * `weights`: weights as stacks of matrices, read and written, also sharded and parametrized ones.
+
+All schemes take the same arguments.
+
+Args:
+    layer: A linear or convolutional layer; its weight is overwritten.
+    gain: Multiplies the weights.
+    generator: Source of random numbers; None for torch's global one.
+    model: Read, not changed.
+    scheme: A name of `SCHEMES`.
+    fan_in: Inputs of one output unit.
 """
 
 from orthoscope.init.iterative import iterative_
@@ -13,7 +23,6 @@ from orthoscope.init.schemes import (
     Scheme,
     delta_orthogonal_,
     gaussian_,
-    haar_,
     he_,
     initialize_,
     normal_,
@@ -25,21 +34,6 @@ from orthoscope.init.schemes import (
 from orthoscope.init.variance import bias_variance, weight_sample, weight_variance
 
 __all__ = [
-    "SCHEMES",
-    "Scheme",
-    "bias_variance",
-    "delta_orthogonal_",
-    "gaussian_",
-    "haar_",
-    "he_",
-    "initialize_",
-    "iterative_",
-    "lsuv_",
-    "normal_",
-    "orthogonal_",
-    "svd_orthogonal_",
-    "torch_default_",
-    "weight_sample",
-    "weight_variance",
-    "xavier_",
-]
+    "SCHEMES", "Scheme", "bias_variance", "delta_orthogonal_", "gaussian_", "he_", "initialize_", "iterative_", "lsuv_",
+    "normal_", "orthogonal_", "svd_orthogonal_", "torch_default_", "weight_sample", "weight_variance", "xavier_",
+]  # fmt: skip

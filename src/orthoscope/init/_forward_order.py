@@ -1,6 +1,6 @@
 """Data-dependent weights set layer by layer in the order of a forward pass, by hooks; all of them or none.
 
-A `Maker` sees the input of a layer and computes its weight. For one batch a single forward pass is enough: each layer
+A `Maker` gets the input of a layer and computes its weight. For one batch a single forward pass is enough: each layer
 is written when its input arrives. For a stream every layer needs all batches before the next one can be computed, so
 there is one pass over the stream per layer, stopped at that layer.
 """
@@ -15,7 +15,7 @@ from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from orthoscope.init.schemes import weight_layers
-from orthoscope.init.weights import WeightLayer, check_served, is_sharded
+from orthoscope.init.weights import WeightLayer, check_supported, is_sharded
 from orthoscope.probe.batches import Call, as_call, copied, tensors_in
 from orthoscope.probe.restore import probing_mode, untouched
 
@@ -24,8 +24,11 @@ from orthoscope.probe.restore import probing_mode, untouched
 class Maker(Protocol):
     """Computes weights: `see` accumulates the input of a layer, `make` then writes the layer's weight."""
 
-    def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None: ...
-    def make(self, name: str, layer: WeightLayer) -> None: ...
+    def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
+        """Accumulate (a part of) the layer's input."""
+
+    def make(self, name: str, layer: WeightLayer) -> None:
+        """Write the layer's weight."""
 
 
 # Types that are one batch; any other iterable is a stream of batches.
@@ -37,7 +40,7 @@ def in_forward_order(
 ) -> list[tuple[str, WeightLayer]]:
     """Let `maker` compute the weight of every layer from its input, then restore the model.
 
-    The caller writes the weights afterwards, so that a failure on the way changes nothing.
+    The caller writes the weights afterwards, so that a failure changes nothing.
 
     Args:
         model: The network.
@@ -52,27 +55,27 @@ def in_forward_order(
     layers = weight_layers(model)
     _check(layers, keep)
     calls = _stream(model, batch)
-    walk = _Walk(maker, set(keep or ()), ends_too=keep is not None, at_once=isinstance(calls, list))
+    progress = _Progress(maker, set(keep or ()), includes_ends=keep is not None, at_once=isinstance(calls, list))
     with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
         for name, layer in layers:
             # Prepended: hooks of the user must not run before a pass is stopped here.
-            layer.register_forward_pre_hook(partial(walk.arrive, name), with_kwargs=True, prepend=True)
+            layer.register_forward_pre_hook(partial(progress.arrive, name), with_kwargs=True, prepend=True)
         device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         first: Tensor | None = None
         varied = False
-        while not walk.ended:
-            walk.begin_pass()
+        while not progress.ended:
+            progress.begin_pass()
             for call in calls:
                 first = _sample(call) if first is None else first
                 varied = varied or _differs(call, first)
                 args, kwargs = copied((call.args, dict(call.kwargs)), device)
-                walk.begin_call()
+                progress.begin_call()
                 try:
                     model(*args, **kwargs)
                 except _Stopped:
                     continue
-            walk.end_pass(dict(layers))
-    made = walk.made(layers)
+            progress.end_pass(dict(layers))
+    made = progress.made(layers)
     if not varied:
         raise ValueError("the batch is one sample repeated, which has rank 1: give different samples")
     return made
@@ -92,11 +95,11 @@ class _Stopped(Exception):  # noqa: N818 - not an error: ends the forward pass o
     """The layer has seen its input of this batch and needs the other batches before it can be set."""
 
 
-class _Walk:
-    """State of the walk: which layers are set, and the order in which layers were called."""
+class _Progress:
+    """State of the passes: which layers are set, and the order in which layers were called."""
 
-    def __init__(self, maker: Maker, kept: set[str], ends_too: bool, at_once: bool) -> None:
-        self.maker, self.kept, self.ends_too, self.at_once = maker, kept, ends_too, at_once
+    def __init__(self, maker: Maker, kept: set[str], includes_ends: bool, at_once: bool) -> None:
+        self.maker, self.kept, self.includes_ends, self.at_once = maker, kept, includes_ends, at_once
         self.done: list[str] = []
         self.ended = False
         self.waiting: str | None = None  # the layer whose input this pass accumulates
@@ -120,7 +123,7 @@ class _Walk:
         self.called.append(name)
         if name in self.kept:
             return
-        if first and not self.ends_too:
+        if first and not self.includes_ends:
             self.kept.add(name)
             return
         if again:
@@ -129,16 +132,16 @@ class _Walk:
                 "unique: name it in `keep`"
             )
         if name not in self.done:
-            self._look(name, layer, args, kwargs)
+            self._visit(name, layer, args, kwargs)
 
-    def _look(self, name: str, layer: WeightLayer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def _visit(self, name: str, layer: WeightLayer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if self.waiting not in (None, name):
             raise ValueError(
                 f"after the same layers one batch of the stream reaches layer {self.waiting!r} and another {name!r}: "
                 "the forward order depends on the batch"
             )
         try:
-            check_served(name, layer)
+            check_supported(name, layer)
             self.maker.see(name, layer, _input(name, args, kwargs))
             if self.at_once:
                 self._make(name, layer)
@@ -161,7 +164,7 @@ class _Walk:
         self.done.append(name)
 
     def _fail(self, name: str, reason: ValueError) -> None:
-        if self.ends_too:
+        if self.includes_ends:
             raise reason
         self.failed, self.failure = name, reason
         self.done.append(name)
@@ -187,7 +190,7 @@ class _Walk:
                     "does), so its place in forward order cannot be found: name it in `keep`"
                 )
         last = self.called[-1] if self.called else None
-        names = [name for name in self.done if self.ends_too or name != last]
+        names = [name for name in self.done if self.includes_ends or name != last]
         if not names:
             raise ValueError(
                 "no weight layer is left to set: a network has hidden layers from depth 3 on, or give keep=()"

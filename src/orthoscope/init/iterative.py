@@ -135,7 +135,7 @@ class _Maker:
         self.samples[name] = self.samples.get(name, 0) + len(inputs)
         for rows in row_blocks(layer, inputs):
             if not bool(rows.isfinite().all()):
-                raise ValueError(f"the input of layer {name!r} is not finite: look at the batch and the layers before")
+                raise ValueError(f"the input of layer {name!r} is not finite: check the batch and the layers before")
             moments.add(rows)
 
     def make(self, name: str, layer: WeightLayer) -> None:
@@ -210,6 +210,7 @@ class InputMoments:
         self._keys = torch.empty(0, dtype=torch.float64, device=generator.device)
 
     def add(self, rows: Float64[Tensor, "groups rows fan_in"]) -> None:
+        """Add a block of rows."""
         keys = torch.rand(rows.shape[1], generator=self.generator, dtype=torch.float64, device=self.generator.device)
         keys = torch.cat([self._keys, keys])
         lowest = keys.argsort()[: self.wanted]

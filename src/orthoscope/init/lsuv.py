@@ -29,7 +29,7 @@ def lsuv_(
     only, which does not detect rank collapse.
 
     Args:
-        model: Changed in place; after a failure all weights are as before.
+        model: Changed in place; after a failure all weights, and the generator, are as before.
         batch: As for `probe.record`.
         tolerance: A layer whose variance is within `tolerance` of 1 is not scaled (published: 0.1).
         generator: Source of random numbers for `start`.
@@ -53,11 +53,14 @@ def lsuv_(
             )
     check_accepted(layers, lambda layer, _: fill_(layer, 2 * weight_blocks(layer)), "a multiple of its weight")
     before = [(parameter, parameter.detach().clone()) for parameter in model.parameters()]
+    source = generator or torch.default_generator
+    state = source.get_state()
     try:
         if start is not None:
             initialize_(model, start, generator=generator)
         scales = _scales(model, batch, layers, tolerance)
     except BaseException:
+        source.set_state(state)
         with torch.no_grad():
             for parameter, value in before:
                 parameter.copy_(value)

@@ -66,7 +66,7 @@ def orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generato
     fill_(layer, gain * frames)
 
 
-def svd_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+def svd_orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
     r"""$W = \bar\sigma\,UV^\top$, where $U \operatorname{diag}(\sigma)\, V^\top$ is drawn by `xavier_`.
 
     joudaki2024, A.5 (i). A Haar orthogonal matrix, as by `orthogonal_`, times the mean singular value $\bar\sigma$: in
@@ -94,7 +94,7 @@ def _uniform(shape: Sequence[int], like: Tensor, bound: float, generator: torch.
     return bound * (2 * torch.rand(tuple(shape), generator=generator, dtype=like.dtype, device=device) - 1)
 
 
-def delta_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
+def delta_orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
     r"""$K_t = \text{gain}\,Q$ at the middle tap $t$ and 0 elsewhere, $Q$ Haar; a linear layer is $Q$.
 
     Xiao et al., 2018. With padding that keeps the size, $\|K * x\| = \text{gain}\,\|x\|$ for at least as many outputs
@@ -123,14 +123,13 @@ def delta_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | N
 Scheme: TypeAlias = Callable[[WeightLayer, float, torch.Generator | None], None]
 
 SCHEMES: dict[str, Scheme] = {
-    "delta-orthogonal": delta_,
+    "delta-orthogonal": delta_orthogonal_,
     "gaussian": gaussian_,
-    "haar": orthogonal_,  # another name of "orthogonal"
     "he": he_,
     "lecun": gaussian_,  # another name of "gaussian"
     "normal": normal_,
     "orthogonal": orthogonal_,
-    "svd-orthogonal": svd_,
+    "svd-orthogonal": svd_orthogonal_,
     "torch": torch_default_,
     "xavier": xavier_,
 }
@@ -159,7 +158,11 @@ def initialize_(
 
     Raises:
         ValueError: If a layer cannot be filled, as an orthogonal one by a scheme other than "orthogonal"; no layer is
-            changed then.
+            changed then. A `scheme` function that raises leaves the layers before it filled.
+
+    Example:
+        >>> orthoscope.init.initialize_(nn.Sequential(nn.Linear(8, 8), nn.ReLU()), "orthogonal", gain=2**0.5)
+        ['0']
     """
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
     if not math.isfinite(gain):
@@ -193,28 +196,3 @@ def weight_layers(model: nn.Module) -> list[tuple[str, WeightLayer]]:
         for name, module in model.named_modules()
         if isinstance(module, WeightLayer) and id(module.weight) not in embeddings
     ]
-
-
-def haar_(module: nn.Module, gain: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
-    """`initialize_` with "orthogonal" (`orthogonal_`); a model without a weight layer is a ValueError."""
-    return _filled(module, "haar", gain, generator)
-
-
-def delta_orthogonal_(module: nn.Module, gain: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
-    """`initialize_` with "delta-orthogonal" (`delta_`); a model without a weight layer is a ValueError."""
-    return _filled(module, "delta-orthogonal", gain, generator)
-
-
-def svd_orthogonal_(module: nn.Module, gain: float = 1.0, generator: torch.Generator | None = None) -> list[str]:
-    """`initialize_` with "svd-orthogonal" (`svd_`); a model without a weight layer is a ValueError."""
-    return _filled(module, "svd-orthogonal", gain, generator)
-
-
-def _filled(module: nn.Module, scheme: str, gain: float, generator: torch.Generator | None) -> list[str]:
-    names = initialize_(module, scheme, gain, generator)
-    if not names:
-        raise ValueError(
-            f"{type(module).__name__} has no linear or convolutional layer to initialize: embeddings, normalization "
-            "layers and heads tied to an embedding stay unchanged"
-        )
-    return names

@@ -15,7 +15,6 @@ _ENTRIES = 8  # sampled of every weight and bias; training changes all of them
 _VARIANCES: dict[str, Callable[[int, int], float]] = {
     "delta-orthogonal": lambda fan_in, fan_out: 1 / max(fan_in, fan_out),
     "gaussian": lambda fan_in, fan_out: 1 / fan_in,
-    "haar": lambda fan_in, fan_out: 1 / max(fan_in, fan_out),
     "he": lambda fan_in, fan_out: 2 / fan_in,
     "lecun": lambda fan_in, fan_out: 1 / fan_in,
     "normal": lambda fan_in, fan_out: TRANSFORMER_STD**2,
@@ -47,7 +46,17 @@ def mean_singular_value(rows: int, columns: int) -> float:
 
 
 def weight_variance(scheme: str, fan_in: int, fan_out: int, gain: float = 1.0) -> float:
-    r"""$\mathbb{E} W_{ij}^2$ of the named scheme at `gain`."""
+    r"""$\mathbb{E} W_{ij}^2$ of the named scheme at `gain`.
+
+    Args:
+        scheme: A name of `SCHEMES`.
+        fan_in: Inputs of one output unit.
+        fan_out: Outputs that one input unit reaches.
+        gain: Multiplies the weights.
+
+    Raises:
+        ValueError: For an unknown scheme.
+    """
     if scheme not in _VARIANCES:
         raise ValueError(f"unknown weight scheme {scheme!r}: choose one of {', '.join(_VARIANCES)}")
     return gain**2 * _VARIANCES[scheme](fan_in, fan_out)

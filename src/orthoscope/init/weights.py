@@ -132,12 +132,12 @@ Rows = Float64[Tensor, "groups rows fan_in"]
 # Elements of patches unfolded at once, 64 MB: a 3 x 3 kernel unfolds every input number into nine.
 _BLOCK_ELEMENTS = 1 << 23
 
-SERVED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+SUPPORTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-def check_served(name: str, layer: WeightLayer) -> None:
+def check_supported(name: str, layer: WeightLayer) -> None:
     """A ValueError for kinds of layers, such as transposed convolutions, whose input is not unfolded into rows."""
-    if not isinstance(layer, SERVED):
+    if not isinstance(layer, SUPPORTED):
         raise ValueError(
             f"layer {name!r} is a {type(layer).__name__}, whose input is not unfolded into patches: name it in `keep`"
         )

@@ -9,16 +9,7 @@ from orthoscope.layers.parametrization import OrthogonalParametrization
 from orthoscope.layers.penalties import double_sided_orthogonality, mutual_coherence, soft_orthogonality, srip
 
 __all__ = [
-    "CHARTS",
-    "Chart",
-    "LowRankUpdate",
-    "OrthogonalParametrization",
-    "OrthogonalityPenalty",
-    "double_sided_orthogonality",
-    "low_rank_update",
-    "mutual_coherence",
-    "orthogonal",
-    "orthogonal_convolution",
-    "soft_orthogonality",
-    "srip",
-]
+    "CHARTS", "Chart", "LowRankUpdate", "OrthogonalParametrization", "OrthogonalityPenalty",
+    "double_sided_orthogonality", "low_rank_update", "mutual_coherence", "orthogonal", "orthogonal_convolution",
+    "soft_orthogonality", "srip",
+]  # fmt: skip

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from orthoscope.layers.parametrization import OrthogonalParametrization, rounding_tolerance
 from orthoscope.linalg import haar, orthonormality_error, polar_factor
+from orthoscope.linalg.precision import to_double
 
 STARTS = ("nearest", "haar", "keep")
 
@@ -27,7 +28,7 @@ def starting_weight(
     obstacle = _obstacle(parametrization, weight)
     if obstacle is None:
         # A weight in half precision is orthonormal only up to its rounding, which is removed.
-        kept = weight if weight.dtype == parametrization.dtype else parametrization.nearest(_double(weight))
+        kept = weight if weight.dtype == parametrization.dtype else parametrization.nearest(to_double(weight))
         turned = _on_component(kept, determinant, parametrization)
         if torch.equal(turned, kept):
             return kept, None
@@ -35,12 +36,12 @@ def starting_weight(
             raise ValueError(
                 f"start='keep' keeps the determinant of the weight, which is not {determinant}: leave one out"
             )
-        said = f"the weight got determinant={determinant} by turning a column round: start='nearest' does so silently"
+        said = f"the weight got determinant={determinant} by negating a column: start='nearest' does so silently"
         return turned, said if start is None else None
     if start == "keep":
         raise ValueError(f"{obstacle}, so start='keep' cannot keep it: choose start='nearest' or start='haar'")
     if parametrization.size is None:
-        silent, what, replacement = "nearest", "the nearest orthonormal one", parametrization.nearest(_double(weight))
+        silent, what, replacement = "nearest", "the nearest orthonormal one", parametrization.nearest(to_double(weight))
     elif start == "nearest":
         raise ValueError(f"{obstacle}, and the nearest member of a partial family has no formula: choose start='haar'")
     else:
@@ -65,10 +66,6 @@ def _obstacle(parametrization: OrthogonalParametrization, weight: Tensor) -> str
     return None
 
 
-def _double(weight: Tensor) -> Tensor:
-    return weight.to(torch.promote_types(weight.dtype, torch.float64))
-
-
 def _random_weight(
     parametrization: OrthogonalParametrization, like: Tensor, generator: torch.Generator | None
 ) -> Tensor:
@@ -87,7 +84,7 @@ def _random_weight(
 
 
 def _on_component(weight: Tensor, determinant: int | None, parametrization: OrthogonalParametrization) -> Tensor:
-    """The weight with the last column of its frame turned round where the determinant is the other one."""
+    """The weight with the last column of its frame negated if the determinant has the wrong sign."""
     if determinant is None:
         return weight
     frame = parametrization.layout.frame(weight)

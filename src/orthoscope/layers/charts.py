@@ -26,12 +26,22 @@ class PartialFamily:
 
 @dataclass(frozen=True)
 class Chart:
-    """One map. `size` is None for all frames."""
+    """One map from coordinates to frames; `size` is the number of factors of a partial family, None for all frames.
 
-    frame: Callable[[Tensor, Tensor, int, int | None], Tensor]  # (coordinates, anchor, rows, size)
-    coordinates: Callable[[Tensor, int | None], tuple[Tensor, Tensor]]  # (frame, size) -> coordinates, anchor
-    coordinates_shape: Callable[[int, int, int | None], tuple[int, ...]]  # (rows, columns, size), without the batch
-    determinant: Callable[[Tensor, int | None], Tensor]  # (anchor, size), of a square real frame
+    Attributes:
+        frame: The map: (coordinates, anchor, rows, size) -> frame.
+        coordinates: Its inverse: (frame, size) -> (coordinates, anchor).
+        coordinates_shape: (rows, columns, size) -> shape of the coordinates, without the batch.
+        determinant: (anchor, size) -> determinant of a square real frame.
+        partial: The family of frames with fewer factors; None if there is none.
+        anchored_by_frame: Whether the anchor is a whole frame.
+        allows_complex: Whether weights may be complex.
+    """
+
+    frame: Callable[[Tensor, Tensor, int, int | None], Tensor]
+    coordinates: Callable[[Tensor, int | None], tuple[Tensor, Tensor]]
+    coordinates_shape: Callable[[int, int, int | None], tuple[int, ...]]
+    determinant: Callable[[Tensor, int | None], Tensor]
     partial: PartialFamily | None = None
     anchored_by_frame: bool = False
     allows_complex: bool = False

@@ -51,6 +51,7 @@ class OrthogonalKernel(nn.Module):
         self._start = tuple(part.right_inverse(frame) for part, frame in zip(self.parts, frames, strict=True))
 
     def forward(self, matrix_coordinates: Tensor, *frame_coordinates: Tensor) -> Tensor:
+        """The kernel from its coordinates."""
         dtype = computing_dtype(matrix_coordinates.dtype)
         with full_precision(matrix_coordinates.device.type):
             matrix = self.matrix(matrix_coordinates.to(dtype))
@@ -62,7 +63,7 @@ class OrthogonalKernel(nn.Module):
         return functional.pad(kernel, self._margins()).to(matrix_coordinates.dtype)
 
     def right_inverse(self, weight: Tensor) -> Tensor | tuple[Tensor, ...]:
-        """The coordinates of the starting kernel, when torch first asks; after that, of a given "delta" kernel."""
+        """The coordinates of the starting kernel at the first call; after that, those of a given "delta" kernel."""
         if self._start is not None:
             coordinates, self._start = self._start, None
             return coordinates[0] if self.frames is None else coordinates
@@ -81,6 +82,7 @@ class OrthogonalKernel(nn.Module):
         return self.matrix.right_inverse(polyphase(inner, self.stride).reshape(self.matrix.layout.shape))
 
     def extra_repr(self) -> str:
+        """Kind, stride and taps."""
         return f"kind={self.kind!r}, stride={self.stride}, taps={self.taps}"
 
     def _margins(self) -> list[int]:

@@ -18,6 +18,12 @@ class LowRankUpdate(nn.Module):
     r"""$W = W_0 + \text{scale} \cdot BA$ with $B$ `(out, rank)` and $A$ `(rank, in)`, made by `low_rank_update`.
 
     $B$ is `left` and begins at zero; $A$ is `right` and begins Gaussian with variance 1/in. Both are trained.
+
+    Args:
+        weight: $W_0$, for its shape, type and device.
+        rank: Rows of $A$ and columns of $B$.
+        scale: Multiplies the update.
+        generator: Source of random numbers for $A$.
     """
 
     def __init__(self, weight: Tensor, rank: int, scale: float, generator: torch.Generator | None) -> None:
@@ -30,9 +36,11 @@ class LowRankUpdate(nn.Module):
         self.right = nn.Parameter(right.to(weight.device))
 
     def forward(self, frozen: Tensor) -> Tensor:
+        """The updated weight."""
         return torch.addmm(frozen, self.left, self.right, alpha=self.scale)
 
     def extra_repr(self) -> str:
+        """Rank and scale."""
         return f"rank={self.rank}, scale={self.scale}"
 
 
@@ -44,12 +52,25 @@ def low_rank_update(
     *,
     generator: torch.Generator | None = None,
 ) -> Module:
-    r"""Freeze a matrix of a module, train a low-rank update of it, $W_0 + \text{scale} \cdot BA$. Returns the module.
+    r"""Freeze a matrix of a module and train a low-rank update of it, $W_0 + \text{scale} \cdot BA$ (LoRA).
 
     $B = 0$ at the start, so that the function is unchanged. Give the optimizer the parameters that require a gradient:
     `[p for p in model.parameters() if p.requires_grad]`; a bias stays trainable. The update is merged into an ordinary
     weight, still frozen, by `torch.nn.utils.parametrize.remove_parametrizations(module, name)`. `load_state_dict` also
     takes a checkpoint that holds the plain weight, as $W_0$ with $B = 0$.
+
+    Args:
+        module: The layer that owns the weight; it is modified.
+        name: Name of the weight, a matrix.
+        rank: Rank of the update, at most the smaller size of the weight.
+        scale: Multiplies the update; finite and not 0.
+        generator: Source of random numbers for $A$.
+
+    Returns:
+        The module.
+
+    Raises:
+        TypeError, ValueError: For arguments or weights that do not fit; the module is then unchanged.
     """
     check_module(module, generator)
     weight = _matrix(module, name)
@@ -85,7 +106,7 @@ def _begin_from_plain_weight(module: nn.Module, state: dict[str, Any], prefix: s
 
 
 def _matrix(module: nn.Module, name: str) -> Tensor:
-    """The tensor of that name, if it can be given a low-rank update; otherwise what is the matter with it."""
+    """The tensor of that name; a TypeError or ValueError if it cannot be given a low-rank update."""
     weight = owned_tensor(module, name)
     if weight.ndim != 2:
         raise ValueError(

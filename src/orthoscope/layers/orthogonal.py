@@ -60,6 +60,11 @@ def orthogonal(
 
     Raises:
         TypeError, ValueError: For arguments or weights that do not fit, with a remedy. The module is then unchanged.
+
+    Example:
+        >>> layer = orthoscope.layers.orthogonal(nn.Linear(64, 64), start="haar")
+        >>> bool(orthoscope.linalg.orthonormality_error(layer.weight) < 1e-5)
+        True
     """
     check_module(module, generator)
     weight = matrix_weight(module, name, start)
@@ -68,7 +73,7 @@ def orthogonal(
     map = map_for(layout, weight, map, num_reflections, num_rotations)
     size = partial_size(layout, num_reflections, num_rotations)
     check_beginning(layout, weight, determinant, start)
-    # In full precision at first: rounded to bfloat16, a member of a partial family is none any more.
+    # In full precision at first: rounded to bfloat16, a member of a partial family would leave it.
     computed = computing_dtype(weight.dtype)
     path = f"parametrizations.{name}[0]"
     parametrization = OrthogonalParametrization(

@@ -29,23 +29,28 @@ _STACKED_ENTRIES = 1 << 14
 class OrthogonalityPenalty(nn.Module):
     r"""`loss + penalty()`: `weight` times the sum over the layers of a penalty of their weights.
 
-    `kind`: "so", "dso", "srip" or "coherence", see `soft_orthogonality`, `double_sided_orthogonality`, `srip` and
-    `mutual_coherence`. The floor that a weight which is not square cannot go below is left out: 0 means that every
-    weight is as orthogonal as its shape allows. `squared` squares the norms ("so", "dso", "srip").
+    The floor that a weight which is not square cannot go below is left out: 0 means that every weight is as orthogonal
+    as its shape allows. A weight used twice counts once. Weights are read at each call, so parametrized, replaced and
+    moved ones are followed; weights on several devices are added up on the first one's. A convolution with groups is
+    block diagonal. The two ways to read a convolution differ: filters can be orthonormal one by one and overlap when
+    shifted, and a convolution can preserve every image while its columns, for one position, are neither orthogonal nor
+    of length one.
 
-    `include`: which `nn.Linear` and `nn.Conv*` weights; glob patterns or names, of layers or of weights, or a function
-    of name and layer. By default all, except those that are also an embedding's. `names` lists them. A weight used
-    twice counts once. Weights are read at each call, so parametrized, replaced and moved ones are followed; weights
-    on several devices are added up on the first one's.
+    Args:
+        model: The model; `names` lists its weights that are selected.
+        kind: "so", "dso", "srip" or "coherence": see `soft_orthogonality`, `double_sided_orthogonality`, `srip` and
+            `mutual_coherence`.
+        weight: Factor of the penalty, from 0.
+        include: Which `nn.Linear` and `nn.Conv*` weights: shell patterns or names of layers or weights, or a function
+            of name and layer. By default all, except those that are also an embedding's.
+        convolution: "matrix" reads a convolution as the matrix `(out, in·k·k)` of one output position; "operator" as
+            the linear map of unbounded images, by $\|K * K^\top - \delta\|_F$ (Wang et al., 2020), for "so" and "dso".
+        squared: Square the norms ("so", "dso", "srip").
+        steps: Power steps of "srip" at each call, from the direction at the end of the last call in training mode;
+            the directions are buffers, kept in the `state_dict`.
 
-    `convolution`: "matrix" reads a convolution as the matrix `(out, in·k·k)` of one output position. "operator" reads
-    it as the linear map of unbounded images, with its stride, by $\|K * K^\top - \delta\|_F$ (Wang et al., 2020), for
-    "so" and "dso". They differ: filters can be orthonormal one by one and overlap when shifted, and a convolution can
-    preserve every image while its columns, for one position, are neither orthogonal nor of length one.
-    A convolution with groups is block diagonal.
-
-    "srip" takes `steps` power steps at each call from where the last call in training mode ended: buffers of this
-    module hold the directions, and its `state_dict` keeps them.
+    Raises:
+        TypeError, ValueError: For options without meaning, patterns that match nothing, or weights that are not real.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class OrthogonalityPenalty(nn.Module):
                 self.register_buffer(f"direction_{place}", start.clone())
 
     def forward(self) -> Tensor:
+        """The penalty of all weights together."""
         total = self._values()
         return self.weight * torch.stack([value.to(total[0]) for value in total]).sum()
 
@@ -99,6 +105,7 @@ class OrthogonalityPenalty(nn.Module):
         return {name: float(value) for name, value in zip(self.names, self._values(), strict=True)}
 
     def extra_repr(self) -> str:
+        """Kind, factor, and number of weights."""
         return f"kind={self.kind!r}, weight={self.weight:g}, {len(self.names)} weights"
 
     def _values(self) -> list[Tensor]:
@@ -146,7 +153,7 @@ class OrthogonalityPenalty(nn.Module):
         before = torch.stack([self.get_buffer(f"direction_{place}").to(stack) for place in places])
         norm, after = deviation_along(stack, spectral_direction(stack, self.steps - 1, before))
         if self.training and torch.is_grad_enabled():
-            # Neither zero, from an orthonormal weight, nor nan is a direction to go on from.
+            # Zero, from an orthonormal weight, and nan are not directions to continue from.
             usable = torch.linalg.vector_norm(after, dim=-1, keepdim=True) > 0.5
             for place, direction in zip(places, torch.where(usable, after, before), strict=True):
                 self.get_buffer(f"direction_{place}").copy_(direction.detach())

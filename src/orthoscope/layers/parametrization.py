@@ -64,6 +64,7 @@ class Layout:
 
     @classmethod
     def of(cls, module: nn.Module, name: str) -> "Layout":
+        """The layout of a parameter of a module."""
         shape = tuple(getattr(module, name).shape)
         if isinstance(module, _ConvNd) and name == "weight":
             return cls(shape, module.groups, module.transposed)
@@ -87,6 +88,7 @@ class Layout:
 
     @cached_property
     def is_wide(self) -> bool:
+        """Whether matrices have fewer rows than columns, so that frames are their transposes."""
         return self.matrices_shape[-2] < self.matrices_shape[-1]
 
     def frame(self, weight: Tensor) -> Tensor:
@@ -145,6 +147,7 @@ class OrthogonalParametrization(nn.Module):
 
     @property
     def chart(self) -> Chart:
+        """The map and its inverse."""
         return CHARTS[self.map]
 
     @property
@@ -154,6 +157,7 @@ class OrthogonalParametrization(nn.Module):
 
     @property
     def anchor(self) -> Tensor:
+        """The constant part: the sign of every column, or a whole frame."""
         anchor: Tensor = getattr(self, self.anchor_name)
         return anchor
 
@@ -162,6 +166,7 @@ class OrthogonalParametrization(nn.Module):
         setattr(self, self.anchor_name, value)
 
     def forward(self, coordinates: Tensor) -> Tensor:
+        """The weight from its coordinates."""
         dtype = computing_dtype(coordinates.dtype)
         with full_precision(coordinates.device.type):
             rows = self.layout.frame_shape[-2]
@@ -221,6 +226,7 @@ class OrthogonalParametrization(nn.Module):
         return self.chart.determinant(self.anchor, self.size).round().int()
 
     def extra_repr(self) -> str:
+        """Map, shape, size of a partial family, and determinants."""
         rows = self.layout.frame_shape[-2]
         parts = [f"map={self.map!r}" + (" (chosen by 'auto')" if self.chosen else "")]
         parts.append(" x ".join(map(str, self.layout.matrices_shape)))

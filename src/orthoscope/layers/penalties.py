@@ -25,20 +25,28 @@ Direction = Float[Tensor, "*batch size"]
 def soft_orthogonality(weight: Weight, squared: bool = False, remove_floor: bool = False) -> Scalar:
     r"""SO, $\|I - W^\top W\|_F$ (Ju, 2025), or its square (Bansal et al., 2018): 0 for orthonormal columns.
 
-    A wide weight has too many columns and cannot go below $\sqrt{\text{in}-\text{out}}$, reached by orthonormal rows;
-    `remove_floor` subtracts that. Not squared, it is not smooth where it vanishes: there the gradient is 0.
+    Not squared, it is not smooth where it vanishes: there the gradient is 0.
+
+    Args:
+        weight: A real matrix `(out, in)`, or a batch of them.
+        squared: Square the norm.
+        remove_floor: Subtract $\sqrt{\text{in}-\text{out}}$, which a wide weight cannot go below.
     """
-    return _precisely(lambda matrix: deviation.soft_orthogonality(matrix, squared, remove_floor), weight)
+    return _in_float32(lambda matrix: deviation.soft_orthogonality(matrix, squared, remove_floor), weight)
 
 
 def double_sided_orthogonality(weight: Weight, squared: bool = False, remove_floor: bool = False) -> Scalar:
     r"""DSO, $\|I - W^\top W\|_F + \|I - WW^\top\|_F$ (Ju, 2025), or the sum of the squares.
 
-    A weight that is not square cannot go below $\sqrt{|\text{out}-\text{in}|}$, reached by orthonormal rows or
-    columns; `remove_floor` subtracts that. The larger Gram matrix is never formed: with $f = |\text{out}-\text{in}|$
-    its deviation is $\sqrt{s + f}$ if that of the smaller one is $\sqrt s$.
+    The larger Gram matrix is never formed: with $f = |\text{out}-\text{in}|$ its deviation is $\sqrt{s + f}$ if that of
+    the smaller one is $\sqrt s$.
+
+    Args:
+        weight: A real matrix `(out, in)`, or a batch of them.
+        squared: Square the norms.
+        remove_floor: Subtract $\sqrt{|\text{out}-\text{in}|}$, which a weight that is not square cannot go below.
     """
-    return _precisely(lambda matrix: deviation.double_sided_orthogonality(matrix, squared, remove_floor), weight)
+    return _in_float32(lambda matrix: deviation.double_sided_orthogonality(matrix, squared, remove_floor), weight)
 
 
 def srip(weight: Weight, steps: int = 2, start: Tensor | None = None, squared: bool = False) -> Scalar:
@@ -57,6 +65,12 @@ def srip(weight: Weight, steps: int = 2, start: Tensor | None = None, squared: b
     What Bansal et al. (2018) published differs. It forms the Gram matrix of the columns also where there are fewer
     rows; then $W^\top W - I$ has the eigenvalue $-1$, and the norm it estimates is at least 1 whatever the weight is.
     It starts at random, anew at every call, differentiates through both power steps, and is squared.
+
+    Args:
+        weight: A real matrix `(out, in)`, or a batch of them.
+        steps: Number of power steps, at least 1.
+        start: $v$, `(*batch, min(out, in))`; by default $\sin i^2$, $i = 1, 2, \dots$: no randomness.
+        squared: Square the norm.
     """
 
     def estimate(matrix: Tensor) -> Tensor:
@@ -65,7 +79,7 @@ def srip(weight: Weight, steps: int = 2, start: Tensor | None = None, squared: b
 
     if steps < 1:
         raise ValueError(f"power iteration takes at least one step, got steps={steps}")
-    return _precisely(estimate, weight)
+    return _in_float32(estimate, weight)
 
 
 def mutual_coherence(weight: Weight) -> Scalar:
@@ -73,12 +87,15 @@ def mutual_coherence(weight: Weight) -> Scalar:
 
     0 for orthogonal vectors of any lengths. The gradient is that of one pair that attains the maximum (a
     subgradient), so a step moves two vectors of the weight.
+
+    Args:
+        weight: A real matrix `(out, in)`, or a batch of them.
     """
-    return _precisely(lambda matrix: deviation.mutual_coherence(deviation.smaller_side(matrix)), weight)
+    return _in_float32(lambda matrix: deviation.mutual_coherence(deviation.smaller_side(matrix)), weight)
 
 
-def _precisely(penalty: Callable[[Tensor], Tensor], weight: Tensor) -> Tensor:
-    """In float32 at least: a Gram matrix in half precision cannot tell orthogonal from 1% off."""
+def _in_float32(penalty: Callable[[Tensor], Tensor], weight: Tensor) -> Tensor:
+    """Compute in float32 at least: in half precision a Gram matrix has an error of 1%."""
     if not weight.is_floating_point():
         raise TypeError(
             f"a penalty needs a weight of real floating-point numbers, got {weight.dtype}: convert it first"

@@ -52,6 +52,12 @@ def cayley_coordinates(
     and about 3 for tall ones. For special frames it grows by $\sqrt2$ with every column, as pivots can: at 48 columns
     such a generator is 2e7, and float32 cannot represent the frame. A rounding error of the generator changes the frame
     by at most twice as much. Computed in double precision, returned in the type of `frame`.
+
+    Args:
+        frame: Orthonormal columns, real or complex.
+
+    Raises:
+        ValueError: For a wide matrix.
     """
     _refuse_wide(frame)
     precise = to_double(frame.detach())
@@ -177,8 +183,11 @@ class _Cayley(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> tuple[Tensor, Tensor]:
-        r"""$\dot Y = Y\bigl(\dot L_1 - \dot L_1^\mathsf{H} -
-        \tfrac12(\dot X_2^\mathsf{H}X_2 + X_2^\mathsf{H}\dot X_2)\bigr)Y$."""
+        r"""Push a tangent of the generator forward to the frame and to $Y$.
+
+        $$ \dot Y = Y\bigl(\dot L_1 - \dot L_1^\mathsf{H} -
+           \tfrac12(\dot X_2^\mathsf{H}X_2 + X_2^\mathsf{H}\dot X_2)\bigr)Y $$
+        """
         generator, signs, y = ctx.saved_tensors
         if _is_square(generator):
             inverse = y @ _skew(tangent) @ y

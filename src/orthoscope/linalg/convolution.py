@@ -27,6 +27,12 @@ def convolution_singular_values(
     The Fourier transform makes the operator block diagonal: they are the singular values of the matrices
     $\hat K(\omega) = \sum_t K_t\,e^{-2\pi i\,\omega\cdot t}$, `(out, in)`, one a frequency (Sedghi et al., 2019). A
     strided convolution is first written without stride, see `polyphase`; the stride must divide `size`.
+
+    Args:
+        kernel: `(out, in/groups, *taps)`, as the weight of `nn.Conv1d`, `nn.Conv2d` or `nn.Conv3d`.
+        size: Pixels of the image along each axis; one number for all axes.
+        stride: Of the convolution, one number or one per axis.
+        groups: Of the convolution.
     """
     dimensions = _dimensions(kernel)
     sizes, strides = _sizes(size, dimensions), _sizes(stride, dimensions)
@@ -81,6 +87,11 @@ def convolution_deviation(kernel: Kernel, stride: Sizes = 1, groups: int = 1) ->
 
     Over all pairs of an output at one position with any output (Wang et al., 2020): 0 exactly if the rows of the
     operator are orthonormal; or its columns, if there are fewer inputs than outputs, counting strides.
+
+    Args:
+        kernel: `(out, in/groups, *taps)`.
+        stride: Of the convolution, one number or one per axis.
+        groups: Of the convolution.
     """
     phases = polyphase(kernel, stride)
     out, fan_in = phases.shape[0] // groups, phases.shape[1]

@@ -36,7 +36,11 @@ _NEARLY_ORTHONORMAL = 0.01
 
 
 def skew_exponential(skew: Inexact[Tensor, "*batch size size"]) -> Inexact[Tensor, "*batch size size"]:
-    r"""$e^A$, orthogonal (unitary), of the skew-symmetric (skew-Hermitian) part $A$ of a matrix."""
+    """$e^A$, orthogonal (unitary), of the skew-symmetric (skew-Hermitian) part $A$ of a matrix.
+
+    Args:
+        skew: Square matrices; only their skew part counts.
+    """
     with full_precision(skew.device.type):
         return taylor_exponential(skew_part(_stacked(skew)), skew=True).view(skew.shape)
 
@@ -62,6 +66,10 @@ def exponential_frame(
 
     Square frames are orthonormal for coordinates of any size. Tall ones are for $\|X\|_2$ up to about $10^4$ in single
     precision and $10^{12}$ in double, where roundings are a hundredth of a radian; beyond that they are nan.
+
+    Args:
+        coordinates: $X$, of the shape of the anchor, real or complex.
+        anchor: $B$, with orthonormal columns.
 
     Raises:
         ValueError: If the shapes differ or the matrices are wide.

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg.precision import float32_products_are_exact, to_double
+from orthoscope.linalg.precision import float32_products_are_exact, in_full_precision, to_double
 
 # Elements converted at once, a megabyte in float64: a wide layer is never copied whole.
 _BLOCK_ELEMENTS = 1 << 17
@@ -18,6 +18,7 @@ _WIDE = 8
 _PANEL = 512
 
 
+@in_full_precision
 def gram_factor(
     hidden: Float[Tensor, "*batch samples units"], *, tolerance: float = 1e-10
 ) -> Float[Tensor, "*batch samples samples"]:
@@ -58,6 +59,9 @@ def triangle_condition(factor: Float[Tensor, "*batch size size"]) -> Float[Tenso
     r"""$\|F\|_F \|F^{-1}\|_F$ of a lower triangle: its condition number, at most a factor `size` too large.
 
     Infinite for a singular triangle, nan for one that is zero or not finite.
+
+    Args:
+        factor: Lower triangles.
     """
     norm = torch.linalg.matrix_norm(factor)
     condition = norm * torch.linalg.matrix_norm(_inverse(factor))
@@ -74,6 +78,9 @@ def contrasts(hidden: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*
 
     Subtracting the mean leaves one direction in sample space that is exactly zero. Contrasts omit it, so a centered
     batch can have full rank and an orthogonality gap of 0.
+
+    Args:
+        hidden: Samples by rows, at least two.
     """
     samples = hidden.shape[-2]
     order = torch.arange(1, samples, dtype=torch.float64, device=hidden.device)

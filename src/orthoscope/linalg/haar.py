@@ -17,7 +17,7 @@ def haar(
 
     $$ G = QR, G_{ij}\sim\mathcal N(0,1) \ \Rightarrow\ Q \operatorname{sign}(\operatorname{diag} R) \sim \text{Haar} $$
 
-    Without the signs, the sign convention of QR leaks into $Q$ and it is not uniform (Mezzadri, 2007).
+    Without the signs, $Q$ inherits the sign convention of QR and is not uniform (Mezzadri, 2007).
 
     Args:
         rows: Number of rows, at least 1.
@@ -26,6 +26,9 @@ def haar(
         generator: Source of random numbers; the default generator of torch if None.
         dtype: Type of the result; always computed in float64.
         device: Device of the result, by default that of `generator`.
+
+    Raises:
+        ValueError: If there is no row or no column.
     """
     if rows < 1 or columns < 1:
         raise ValueError(f"haar needs at least one row and one column, got {rows} x {columns}")

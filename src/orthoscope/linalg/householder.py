@@ -27,6 +27,10 @@ def householder_frame(vectors: Tensor, columns: int) -> Frames:
     affect the diagonal. Zero vectors give $-1$ in the first $m$ places of the diagonal. Signs of the columns are not
     free: multiply by those of `householder_coordinates` to reach every frame.
 
+    Args:
+        vectors: $x$, in float32 or float64.
+        columns: Number of columns $k$ of the frame.
+
     Raises:
         TypeError: If `vectors` are not float32 or float64.
         ValueError: If `columns` is not between $m$ and $n$.
@@ -52,6 +56,10 @@ def householder_coordinates(
     frame must be a product of $m$ reflections and signs. It is recognized as one if all its vectors have
     $\|v\|^2 < 2$, or all $\|v\|^2 > 2$, or if $2m < n$ and they are in general position; many long vectors are not
     determined to rounding by their product. Computed in float64, returned in the type of `frame`.
+
+    Args:
+        frame: Orthonormal columns, in float32 or float64.
+        num_reflections: $m$; None for one reflection per column, which reaches every frame.
 
     Raises:
         TypeError: If `frame` is not float32 or float64.

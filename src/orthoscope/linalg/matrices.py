@@ -11,6 +11,9 @@ def weight_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "rows fan
 
     This is the matrix of one output position. It is not the matrix of the whole convolution as a
     linear operator, whose singular values depend on padding and image size.
+
+    Args:
+        weight: Of a linear layer, a convolution, or a vector.
     """
     if weight.ndim == 1:
         return weight.unsqueeze(0)
@@ -18,7 +21,13 @@ def weight_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "rows fan
 
 
 def group_matrices(weight: Tensor, groups: int = 1, transposed: bool = False) -> Tensor:
-    """One matrix `(out, in·k·k)` for every group, `(groups, out, fan_in)`: a grouped convolution is block diagonal."""
+    """One matrix `(out, in·k·k)` for every group, `(groups, out, fan_in)`: a grouped convolution is block diagonal.
+
+    Args:
+        weight: `(out, in/groups, *taps)`, or `(in, out/groups, *taps)` if transposed.
+        groups: Of the convolution; 1 for a linear layer.
+        transposed: True for the weight of a transposed convolution.
+    """
     if transposed:
         # Stored (in, out/groups, …): within each group the first two dimensions swap.
         grouped = weight.reshape(groups, -1, *weight.shape[1:])
@@ -28,7 +37,13 @@ def group_matrices(weight: Tensor, groups: int = 1, transposed: bool = False) ->
 
 
 def weight_of_group_matrices(matrices: Tensor, shape: Sequence[int], transposed: bool = False) -> Tensor:
-    """The weight of `shape` whose `group_matrices` these are."""
+    """The weight of `shape` whose `group_matrices` these are.
+
+    Args:
+        matrices: `(groups, out, fan_in)`.
+        shape: Shape of the weight.
+        transposed: True for a transposed convolution.
+    """
     if transposed:
         groups, out, _ = matrices.shape
         grouped = matrices.reshape(groups, out, -1, *shape[2:])

@@ -157,6 +157,11 @@ def orthogonalize(
     Raises:
         TypeError: If `matrix` is no dense real tensor, or the method cannot be computed in `dtype`.
         ValueError: For an unknown method, fewer than 1 step, or fewer than two dimensions.
+
+    Example:
+        >>> update = orthoscope.linalg.orthogonalize(torch.randn(512, 256), "cubic")
+        >>> bool((torch.linalg.svdvals(update) > 0.9).all())
+        True
     """
     _check(matrix, method, steps, dtype)
     method = chosen_method(matrix, dtype) if method == "auto" else method
@@ -173,7 +178,13 @@ def orthogonalize(
 
 
 def orthogonalized_values(singular_values: Tensor, method: str, steps: int | None = None) -> Tensor:
-    """The image under `orthogonalize` of singular values that were divided by the norm of the method, unrounded."""
+    """The image under `orthogonalize` of singular values that were divided by the norm of the method, unrounded.
+
+    Args:
+        singular_values: Relative to the norm of the method, from 0 to 1.
+        method: A name in `METHODS`.
+        steps: Number of steps; by default that of the method.
+    """
     _check_method(method)
     steps = METHODS[method].steps if steps is None else steps
     if method == "exact":

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg._rational import halley_schedule, shifted_cholesky, times_inverse
-from orthoscope.linalg.precision import full_precision, has_plain_values, mapped_first, to_double
+from orthoscope.linalg.precision import full_precision, has_plain_values, in_full_precision, mapped_first, to_double
 from orthoscope.linalg.products import add_product_
 from orthoscope.linalg.spectra import svd
 
@@ -49,6 +49,10 @@ def polar_factor(matrix: Tensor) -> Tensor:
     Raises:
         TypeError: If `matrix` is no dense floating-point or complex tensor.
         ValueError: If it has fewer than two dimensions.
+
+    Example:
+        >>> orthoscope.linalg.polar_factor(torch.diag(torch.tensor([2.0, -3.0]))).diagonal()
+        tensor([ 1., -1.])
     """
     check_matrices(matrix)
     if not (matrix.is_floating_point() or matrix.is_complex()):
@@ -66,7 +70,11 @@ def polar_factor(matrix: Tensor) -> Tensor:
 
 
 def orthonormality_error(matrix: Tensor) -> Tensor:
-    r"""$\max_{ij} |W^\mathsf{H}W - I|_{ij}$ on the smaller side of $W$, in double precision; nan if $W$ has one."""
+    r"""$\max_{ij} |W^\mathsf{H}W - I|_{ij}$ on the smaller side of $W$, in double precision; nan if $W$ has one.
+
+    Args:
+        matrix: One matrix, or a batch of them.
+    """
     frame = to_double(matrix if matrix.shape[-2] >= matrix.shape[-1] else matrix.mT)
     identity = torch.eye(frame.shape[-1], dtype=frame.dtype, device=frame.device)
     return (frame.mH @ frame - identity).abs().amax((-2, -1))
@@ -240,6 +248,7 @@ class _SylvesterSolution(torch.autograd.Function):
         return _SylvesterSolution.apply(*moved), 0
 
 
+@in_full_precision
 def nearest_frame(frame: Tensor) -> Tensor:
     r"""The polar factor of a nearly orthonormal tall matrix $Y$, by as few matrix products as suffice.
 
@@ -319,7 +328,7 @@ def _by_series(stack: Tensor, excess: Tensor) -> Tensor | None:
     """
     while True:
         rows = torch.linalg.vector_norm(excess.detach(), dim=-1)
-        row, norm = float(rows.max()), float(torch.linalg.vector_norm(rows, dim=-1).max())
+        row, norm = torch.stack([rows.max(), torch.linalg.vector_norm(rows, dim=-1).max()]).tolist()
         if not norm < _NEAR:
             return None
         for degree, remainder in ((1, 3 / 4), (2, 5 / 8 * norm), (4, 63 / 128 * norm**3)):

@@ -1,6 +1,9 @@
 """What surrounds a computation: autocast, double precision, and whether autograd, vmap or a tracer is active."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,8 +21,23 @@ def full_precision(device_type: str) -> AbstractContextManager[object]:
     return torch.amp.autocast(device_type, enabled=False)
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def in_full_precision(function: _Function) -> _Function:
+    """Decorate a function of tensors that must compute as if its caller had no autocast."""
+
+    @wraps(function)
+    def protected(*args: Any, **kwargs: Any) -> Any:
+        first = next(argument for argument in (*args, *kwargs.values()) if isinstance(argument, Tensor))
+        with full_precision(first.device.type):
+            return function(*args, **kwargs)
+
+    return protected  # type: ignore[return-value]
+
+
 def to_double(tensor: Tensor) -> Tensor:
-    """Convert to float64 or complex128. The library goes to double precision through this function."""
+    """Convert to float64 or complex128."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float64))
 
 

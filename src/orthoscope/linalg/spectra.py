@@ -12,6 +12,9 @@ def singular_values(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tenso
     """All min(rows, columns) singular values, largest first, in float64.
 
     A matrix more than twice as long as wide is first reduced to its `gram_factor`, which has the same values.
+
+    Args:
+        matrix: One matrix, or a batch of them.
     """
     short = matrix if matrix.shape[-2] <= matrix.shape[-1] else matrix.mT
     return torch.linalg.svdvals(gram_factor(short) if short.shape[-1] > 2 * short.shape[-2] else to_double(short))
@@ -22,6 +25,9 @@ def gram_singular_values(gram: Float[Tensor, "*batch samples samples"]) -> Float
 
     The absolute error is about $\sqrt\varepsilon\,\sigma_1$: right for entropies, ranks and norms, wrong for a
     determinant.
+
+    Args:
+        gram: $HH^\top$, symmetric.
     """
     return torch.linalg.eigvalsh(gram).flip(-1).clamp_min(0).sqrt()
 

@@ -25,7 +25,14 @@ _MOST_BLOCKS = 200
 
 
 class Triplets(NamedTuple):
-    """`left` · diag(`values`) · `right`ᵀ, largest first; each value is within its error of a true one."""
+    """`left` · diag(`values`) · `right`ᵀ, largest first; each value is within its error of a true one.
+
+    Attributes:
+        left: Left singular vectors, as columns.
+        values: Singular values, largest first, in float64.
+        right: Right singular vectors, as columns.
+        errors: Error bound of each singular value.
+    """
 
     left: Vectors
     values: Float[Tensor, "*batch count"]
@@ -62,6 +69,9 @@ def top_triplets(
 
     Returns:
         The triplets with their residuals; a residual above the tolerance means that the iteration did not converge.
+
+    Raises:
+        ValueError: If the block has fewer vectors than `count`.
     """
     if start.shape[-1] < count:
         raise ValueError(f"{count} triplets need a block of at least as many vectors, got {start.shape[-1]}")
@@ -108,7 +118,7 @@ def _extended(bases: _Bases | None, right: Tensor, image: Tensor) -> _Bases:
 
 
 def _restarted(bases: _Bases, x: Tensor, values: Tensor, y: Tensor, width: int) -> _Bases:
-    """Only the best triplets: $A^\\top$ maps them into their span and that of the next block."""
+    r"""Only the best triplets: $A^\top$ maps them into their span and that of the next block."""
     keep = 2 * width
     left = bases.left @ x[..., :keep].to(bases.left.dtype)
     right = bases.right @ y.mT[..., :keep].to(bases.right.dtype)

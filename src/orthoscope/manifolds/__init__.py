@@ -1,4 +1,4 @@
-"""Where weights may live."""
+"""Manifolds of weights: matrices with orthonormal columns."""
 
 from orthoscope.manifolds.stiefel import Stiefel
 

@@ -18,7 +18,7 @@ def polar_retraction(x: Tensor, v: Tensor) -> Tensor:
 
 
 def qr_retraction(x: Tensor, v: Tensor) -> Tensor:
-    r"""$Q$ of $x + v = QR$ with $R_{ii} > 0$; without the signs it would jump, and not even fix $x$."""
+    r"""$Q$ of $x + v = QR$ with $R_{ii} > 0$; without the signs it would be discontinuous, and not map 0 to $x$."""
     q, r = torch.linalg.qr(x + v)
     diagonal = r.diagonal(dim1=-2, dim2=-1)
     # A zero has no sign and would erase a column. `sgn` is the phase of a complex number.
@@ -88,7 +88,7 @@ def euclidean_geodesic(x: Tensor, v: Tensor) -> Tensor:
     """
     overlap = x.mH @ v
     omega = skew_part(overlap)
-    # What rounding put beside the tangent space would leave the manifold with the flow.
+    # Rounding errors normal to the tangent space would leave the manifold.
     return _flow(x, v - x @ (overlap - omega), omega, omega) @ torch.linalg.matrix_exp(-omega)
 
 

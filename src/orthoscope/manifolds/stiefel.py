@@ -8,12 +8,12 @@ from torch import Tensor
 
 from orthoscope.linalg.haar import haar
 from orthoscope.linalg.polar import orthonormality_error, polar_factor
-from orthoscope.linalg.precision import to_double
+from orthoscope.linalg.precision import in_full_precision, to_double
 from orthoscope.linalg.products import add_product_, plus_adjoint
 from orthoscope.manifolds._retractions import RETRACTIONS, canonical_geodesic, euclidean_geodesic
 
 # Tolerances in units of eps. The largest entry of |XᵀX - I| of a frame that was just retracted is 2 to 6 eps
-# at n = 32 to 2048; eight times that is still seen as a frame.
+# at n = 32 to 2048; eight times that still counts as a frame.
 _ROUNDINGS = 64
 
 
@@ -31,6 +31,9 @@ class Stiefel:
 
     Nothing here forms an n x n matrix. Arguments are not checked for being frames or tangent, which costs
     as much as the answer: `contains` and `is_tangent` do it.
+
+    Args:
+        metric: "euclidean" or "canonical".
     """
 
     metric: str = "euclidean"
@@ -46,6 +49,7 @@ class Stiefel:
         _check(matrix)
         return polar_factor(matrix)
 
+    @in_full_precision
     def to_tangent(self, x: Tensor, v: Tensor) -> Tensor:
         r"""Orthogonal projection $V - X\,\tfrac12(X^\mathsf{H}V + V^\mathsf{H}X)$ onto the tangent space at $X$.
 
@@ -54,10 +58,12 @@ class Stiefel:
         _check(x, v)
         return v - x @ plus_adjoint(x.mH @ v) / 2
 
+    @in_full_precision
     def to_tangent_(self, x: Tensor, v: Tensor) -> Tensor:
         """`to_tangent` that overwrites `v`, for `(n, k)` and `(batch, n, k)`."""
         return add_product_(v, x, plus_adjoint(x.mH @ v), alpha=-0.5)
 
+    @in_full_precision
     def riemannian_gradient(self, x: Tensor, gradient: Tensor) -> Tensor:
         r"""The tangent vector that represents the ambient gradient $G$ in this metric.
 
@@ -67,6 +73,7 @@ class Stiefel:
         _check(x, gradient)
         return gradient - x @ self.normal_coordinates(x.mH @ gradient)
 
+    @in_full_precision
     def riemannian_gradient_(self, x: Tensor, gradient: Tensor) -> Tensor:
         """`riemannian_gradient` that overwrites `gradient`, for `(n, k)` and `(batch, n, k)`."""
         return add_product_(gradient, x, self.normal_coordinates(x.mH @ gradient), alpha=-1.0)
@@ -78,6 +85,7 @@ class Stiefel:
         """
         return plus_adjoint(overlap).mul_(0.5) if self.metric == "euclidean" else overlap.mH
 
+    @in_full_precision
     def retract(self, x: Tensor, v: Tensor, method: str = "polar") -> Tensor:
         r"""A frame that agrees with $X + V$ to first order: "polar", "qr", "cayley" or "newton_schulz".
 
@@ -89,6 +97,7 @@ class Stiefel:
             raise ValueError(f"retractions are {', '.join(RETRACTIONS)}, got {method!r}")
         return RETRACTIONS[method](x, v)
 
+    @in_full_precision
     def exp(self, x: Tensor, v: Tensor) -> Tensor:
         """Where the geodesic that leaves `x` with velocity `v` is after unit time; in double precision."""
         _check(x, v)
@@ -104,6 +113,7 @@ class Stiefel:
         _check(x, y, v)
         return self.to_tangent(y, v)
 
+    @in_full_precision
     def inner(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
         r"""$\langle U, V\rangle_X$ of the metric, of complex matrices the real part; the definition is above."""
         _check(x, u, v)

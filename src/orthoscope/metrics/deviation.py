@@ -1,8 +1,7 @@
 r"""How far a matrix $W$, `(m, n)`, is from orthonormal, in the precision it is given in and cheap to descend.
 
-`metrics.weights` reports these numbers in float64; `layers.penalties` adds them to a loss. All of them follow
-from the smaller of the two Gram matrices, $\min(m,n)$ on a side: the larger one has the same eigenvalues and
-$|m-n|$ zeros.
+`metrics.weights` reports these numbers in float64; `layers.penalties` adds them to a loss. All of them follow from the
+smaller of the two Gram matrices, $\min(m,n)$ on a side: the larger one has the same eigenvalues and $|m-n|$ zeros.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""How gradients change with depth: log-norms, explosion rate, and a slope with an honest standard error."""
+"""Gradients along depth: log-norms, the explosion rate, and a slope whose error allows for correlated layers."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,13 @@ LogNorms = Float[Tensor, "*batch layers"]
 
 
 class Slope(NamedTuple):
-    """A slope per layer toward the input, positive when gradients grow on the way back, with its standard error."""
+    """Growth of the log-gradient per layer toward the input, positive when gradients grow from output to input.
+
+    Attributes:
+        value: The slope.
+        standard_error: Its standard error.
+        layers: Number of layers it was fitted to.
+    """
 
     value: Tensor
     standard_error: Tensor

@@ -45,13 +45,6 @@ def gap(gram: Gram, samples: int | None = None) -> Scalar:
     return deviation if samples <= size else (deviation.square() + (samples - size) / samples**2).sqrt()
 
 
-def centered_gap(gram: Gram) -> Scalar:
-    r"""$\| G/\operatorname{tr}G - P/(n-1) \|_F$ of centered samples, $P = I - \mathbf{1}\mathbf{1}^\top/n$."""
-    samples = gram.shape[-1]
-    projection = torch.eye(samples, dtype=gram.dtype, device=gram.device) - 1 / samples
-    return torch.linalg.matrix_norm(gram / _trace(gram)[..., None, None] - projection / (samples - 1))
-
-
 def cosines(gram: Gram) -> tuple[Gram, Tensor]:
     """Cosines of all pairs, at most 1 in size, and a mask of the pairs of two different, non-zero samples."""
     norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt().unsqueeze(-1)

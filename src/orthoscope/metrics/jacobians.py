@@ -51,7 +51,7 @@ def step_cosine(path: Path) -> Scalar:
 
 
 def spacing_variation(path: Path) -> Scalar:
-    r"""Standard deviation of the lengths of steps over their mean: 0 if points are equally far apart."""
+    """Standard deviation of the lengths of steps over their mean: 0 if points are equally far apart."""
     lengths = torch.linalg.vector_norm(path.double().diff(dim=-2), dim=-1)
     return lengths.std(-1, correction=0) / lengths.mean(-1)
 
@@ -75,34 +75,47 @@ class Operator(Protocol):
     """A linear map known by its products."""
 
     @property
-    def shape(self) -> tuple[int, int]: ...
+    def shape(self) -> tuple[int, int]:
+        """(outputs, inputs)."""
 
-    def multiply(self, vectors: Tensor) -> Tensor: ...
+    def multiply(self, vectors: Tensor) -> Tensor:
+        """Products with the columns of `vectors`."""
 
 
 @runtime_checkable
 class Jacobian(Protocol):
-    """What `orthoscope.probe.residual_jacobians` returns, as far as it is looked at here."""
+    """The parts of an `orthoscope.probe.BlockJacobian` that the scores use."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The module."""
+
     @property
-    def singular_values(self) -> Float[Tensor, "samples count"]: ...
+    def singular_values(self) -> Float[Tensor, "samples count"]:
+        """Largest first."""
+
     @property
-    def left(self) -> Float[Tensor, "samples outputs count"]: ...
+    def left(self) -> Float[Tensor, "samples outputs count"]:
+        """Left singular vectors, as columns."""
+
     @property
-    def right(self) -> Float[Tensor, "samples inputs count"]: ...
+    def right(self) -> Float[Tensor, "samples inputs count"]:
+        """Right singular vectors, as columns."""
+
     @property
-    def operator(self) -> Operator: ...
+    def operator(self) -> Operator:
+        """Products with the Jacobian."""
+
     @property
-    def energy(self) -> Float[Tensor, "samples"]: ...
+    def energy(self) -> Float[Tensor, "samples"]:
+        """Sum of all squared singular values."""
 
 
 def alignment_matrices(jacobians: Sequence[Jacobian], count: int = 10) -> tuple[GridOfMatrices, GridOfMatrices]:
     r"""$|U_j^\top J_i V_j|$ and $|V_j^\top J_i U_j|$ at $(i, j)$, with the $K$ first singular vectors of block $j$.
 
     Both are diagonal, with the singular values of $J_i$, if all blocks share their singular vectors and $J_i$ is
-    symmetric; the second is what tells $U_j = V_j$ from the rest. Blocks on spaces of different sizes give nan.
+    symmetric; only then the second is, which identifies $U_j = V_j$. Blocks on spaces of different sizes give nan.
     """
     count = min([count, *(jacobian.singular_values.shape[-1] for jacobian in jacobians)])
     blocks, samples = len(jacobians), len(jacobians[0].singular_values)
@@ -144,7 +157,12 @@ Values = Float[Tensor, "*batch count"]
 
 
 class Isometry(NamedTuple):
-    """Mean and standard deviation of the logarithms of singular values: both 0 for an isometry."""
+    r"""Mean and standard deviation of the logarithms of singular values: both 0 for an isometry.
+
+    Attributes:
+        mean: Mean of $\log\sigma$.
+        spread: Standard deviation of $\log\sigma$.
+    """
 
     mean: Tensor
     spread: Tensor
@@ -190,7 +208,14 @@ DEAD = 1e-6
 
 
 class DepthLaw(NamedTuple):
-    r"""A line through $1/\sigma_1(J_i)$ over $i = 1, 2, \dots$, and the exponent of $\sigma_1 \propto i^{\,p}$."""
+    r"""A line through $1/\sigma_1(J_i)$ over $i = 1, 2, \dots$, and the exponent of $\sigma_1 \propto i^{\,p}$.
+
+    Attributes:
+        slope: Of $1/\sigma_1$ over depth.
+        intercept: Of the same line.
+        r_squared: Of the same line.
+        exponent: $p$.
+    """
 
     slope: Tensor
     intercept: Tensor
@@ -238,37 +263,63 @@ PerBlock = Float[Tensor, "blocks samples"]
 
 @dataclass(frozen=True)
 class ResidualAlignment:
-    """RA1 to RA4, sample by sample; nan where a score is not defined. The limits of each are in its metric."""
+    r"""RA1 to RA4, sample by sample; nan where a score is not defined. The limits of each are in its metric.
+
+    Attributes:
+        names: Of the blocks.
+        line_shape: RA1: 1 is straight.
+        step_cosine: RA1: 1 is one direction.
+        spacing_variation: RA1: 0 is equally far apart.
+        left_right: RA2: $|U_j^\top J_i V_j|$.
+        right_left: RA2: $|V_j^\top J_i U_j|$.
+        pairs: RA2: misalignment of block $i$ with the singular vectors of block $j$.
+        reversed_pairs: The same of $|V_j^\top J_i U_j|$.
+        misalignment: RA2: mean over pairs of different blocks; 0 is aligned, 1 is unrelated.
+        reversed_misalignment: The same of the reversed pairs: 0 if the Jacobians are symmetric as well.
+        rank_ratio: RA3: 0 is rank at most C.
+        top_energy: RA3: 1 is rank at most C.
+        law: RA4: the line of $1/\sigma_1$.
+        leading: $\sigma_1$ of every block.
+        dead: Which blocks are dead (`dead_blocks`).
+    """
 
     names: tuple[str, ...]
-    line_shape: PerSample  # RA1: 1 is straight
-    step_cosine: PerSample  # RA1: 1 is one direction
-    spacing_variation: PerSample  # RA1: 0 is equally far apart
-    left_right: GridOfMatrices  # RA2: |U_jᵀ J_i V_j|
-    right_left: GridOfMatrices  # RA2: |V_jᵀ J_i U_j|
-    pairs: Grid  # RA2: misalignment of block i with the vectors of block j
-    reversed_pairs: Grid  # the same of |V_jᵀ J_i U_j|
-    misalignment: PerSample  # RA2: mean over pairs of different blocks; 0 is aligned, 1 unrelated
-    reversed_misalignment: PerSample  # 0 if the Jacobians are symmetric as well
-    rank_ratio: PerBlock  # RA3: 0 is rank at most C
-    top_energy: PerBlock  # RA3: 1 is rank at most C
-    law: DepthLaw  # RA4: the line of 1/σ₁
-    leading: PerBlock  # σ₁
+    line_shape: PerSample
+    step_cosine: PerSample
+    spacing_variation: PerSample
+    left_right: GridOfMatrices
+    right_left: GridOfMatrices
+    pairs: Grid
+    reversed_pairs: Grid
+    misalignment: PerSample
+    reversed_misalignment: PerSample
+    rank_ratio: PerBlock
+    top_energy: PerBlock
+    law: DepthLaw
+    leading: PerBlock
     dead: Bool[Tensor, "blocks samples"]
 
 
 def residual_alignment(
     jacobians: Sequence[Jacobian], path: Sequence[Float[Tensor, "samples _"]], *, classes: int = 10
 ) -> ResidualAlignment:
-    """All four scores of blocks in the order they ran, and of the path: what each was given, and what came out last.
+    """All four scores of residual alignment.
 
     Steps and singular vectors are compared within spaces of one size only: in a network whose stages differ, RA1 is
-    the mean over stages, weighted by their steps, and RA2 that over pairs within stages. `classes` is $C$ and $K$.
+    the mean over stages, weighted by their steps, and RA2 that over pairs within stages.
+
+    Args:
+        jacobians: Of the blocks, in forward order.
+        path: The input of every block, and the output of the last.
+        classes: Number of classes: $C$ of RA3 and $K$ of RA2.
+
+    Raises:
+        ValueError: If there is no Jacobian, or `classes` is below 1.
     """
     if classes < 1:
-        raise ValueError(f"classes is a number of directions: give at least 1, got {classes}")
+        raise ValueError(f"classes={classes}, but must be at least 1")
     if len(jacobians) < 1:
-        raise ValueError("no Jacobian was given: alignment is about blocks")
+        raise ValueError("no Jacobian was given: alignment needs at least one residual block")
     values = [jacobian.singular_values.double().cpu() for jacobian in jacobians]
     leading = torch.stack([one[..., 0] for one in values])
     forward, reverse = alignment_matrices(jacobians, classes)
@@ -300,14 +351,14 @@ def residual_alignment(
 
 
 def _ratio(values: Tensor, classes: int) -> PerSample:
-    """Nothing is known beyond the last singular value that was computed, or that there is."""
+    """`rank_ratio`, nan where too few singular values were computed."""
     if values.shape[-1] <= classes:
         return torch.full_like(values[..., 0], torch.nan)
     return rank_ratio(values, classes)
 
 
 def _between_blocks(pairs: Grid) -> PerSample:
-    """Mean over $i \\ne j$ of what is defined."""
+    r"""Mean over $i \ne j$ of what is defined."""
     different = ~torch.eye(len(pairs), dtype=torch.bool)
     return pairs[different].nanmean(0) if len(pairs) > 1 else torch.full(pairs.shape[2:], torch.nan, dtype=pairs.dtype)
 

@@ -1,7 +1,7 @@
 r"""How well a layer keeps the samples of a batch apart: from $H$, `(samples, units)`, to one number.
 
 Every function batches over leading dimensions and reduces in float64. With `centered=True` the batch
-mean is taken out first: ReLU layers share a large mean that hides, or imitates, a collapse.
+mean is subtracted first: ReLU layers have a large common mean, which can mask or mimic rank collapse.
 All are unchanged by rotation and by scale, and undefined (nan) for a batch that is zero.
 """
 
@@ -17,7 +17,7 @@ from orthoscope.metrics.gram import Scalar, counted_rank, energy_rank, entropy_r
 
 Hidden = Float[Tensor, "*batch samples units"]
 
-# Condition number from which float64 cannot tell a small singular value from rounding.
+# Condition number from which float64 cannot distinguish a small singular value from rounding.
 RANK_DEFICIENT = 1e14
 
 # Condition number and growth of the pivots up to which a determinant by elimination is as good as one by rotations:
@@ -117,7 +117,7 @@ def isometry(hidden: Hidden, centered: bool = False) -> Scalar:
 
 
 def mean_overlap(hidden: Hidden, centered: bool = False, absolute: bool = False) -> Scalar:
-    r"""Mean cosine over pairs $i<j$ of samples: 0 for orthogonal ones, 1 for one direction.
+    """Mean cosine over pairs $i<j$ of samples: 0 for orthogonal ones, 1 for one direction.
 
     Centered, an isotropic batch has $-1/(n-1)$. Samples that are zero have no direction and are left out.
     """
@@ -139,8 +139,7 @@ def mean_energy(hidden: Hidden) -> Scalar:
 def numerical_rank(hidden: Hidden, centered: bool = False, precision: torch.dtype | None = None) -> Scalar:
     r"""Rank of the Gram, by `torch.linalg.matrix_rank`'s rule: $\#\{i: \sigma_i^2 > n\,\varepsilon\,\sigma_1^2\}$.
 
-    `precision` is the dtype whose $\varepsilon$ counts (the tensor's own by default), so the same batch
-    can be of full rank in float64 and short of it in float32.
+    $\varepsilon$ is that of `precision`: the same batch may have full rank in float64 and not in float32.
     """
     rows = _rows(hidden, centered)
     return counted_rank(singular_values(rows), rows.shape[-2], precision or hidden.dtype)
@@ -164,7 +163,7 @@ def _rows(hidden: Hidden, centered: bool) -> Float[Tensor, "*batch rows units"]:
     if not centered:
         return rows
     if rows.shape[-2] < 2:
-        raise ValueError("one sample without its mean is nothing: a centered metric needs at least 2 samples")
+        raise ValueError("the batch has one sample, and a centered metric needs at least 2")
     return contrasts(rows)
 
 

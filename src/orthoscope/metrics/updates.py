@@ -1,6 +1,6 @@
 r"""What an update does to a weight: from $\Delta W = W' - W$ and $W$, both `(out, in)`, to one number.
 
-How large it is, what its spectrum looks like, where it points, and what happens to the angles between weight vectors.
+Its size, its spectrum, its direction, and its effect on the angles between weight vectors.
 Every function batches over leading dimensions and reduces in float64. Of the update alone, the metrics of any matrix
 apply too: `singular_values`, `effective_rank`, `stable_rank`, and `rms_operator_norm`, the RMS → RMS norm
 $\sqrt{\text{in}/\text{out}}\,\|\Delta W\|_2$. A convolution is read as `(out, in·k·k)` by `linalg.weight_matrix`.
@@ -156,7 +156,7 @@ def translation_defect(update: Weight) -> Scalar:
 def _angles(gram: Gram) -> tuple[Gram, Tensor]:
     """Angles of all pairs, and which pairs have one."""
     values, pairs = cosines(gram)
-    # The angle of a vector with itself has no derivative, and nobody asks for it.
+    # The angle of a vector with itself has no derivative, and is not used.
     same = torch.eye(values.shape[-1], dtype=torch.bool, device=values.device)
     return values.masked_fill(same, 0).arccos(), pairs
 

@@ -36,18 +36,12 @@ def diagonal_dominance(weight: Weight, vectors: Vectors = "rows") -> Scalar:
 
 
 def soft_orthogonality(weight: Weight, remove_floor: bool = False) -> Scalar:
-    r"""$\|I - W^\top W\|_F$, not squared: 0 for orthonormal columns, $\sqrt{\text{in}-\text{out}}$ at least if wide.
-
-    `remove_floor` subtracts what a wide matrix cannot go below.
-    """
+    r"""$\|I - W^\top W\|_F$, not squared: 0 for orthonormal columns, $\sqrt{\text{in}-\text{out}}$ at least if wide."""
     return deviation.soft_orthogonality(weight.double(), remove_floor=remove_floor)
 
 
 def double_sided_orthogonality(weight: Weight, remove_floor: bool = False) -> Scalar:
-    r"""$\|I - W^\top W\|_F + \|I - WW^\top\|_F$: 0 only for a square orthogonal matrix.
-
-    A matrix that is not square cannot go below $\sqrt{|\text{out}-\text{in}|}$; `remove_floor` subtracts that.
-    """
+    r"""$\|I - W^\top W\|_F + \|I - WW^\top\|_F$: 0 only for a square orthogonal matrix."""
     return deviation.double_sided_orthogonality(weight.double(), remove_floor=remove_floor)
 
 

@@ -9,16 +9,6 @@ from orthoscope.models.targets import Target, TargetError, resolve, resolve_batc
 from orthoscope.models.transformer import Transformer
 
 __all__ = [
-    "MLP",
-    "ConvNet",
-    "ModReLU",
-    "RecurrentNetwork",
-    "ResNet",
-    "ResidualBlock",
-    "Target",
-    "TargetError",
-    "Transformer",
-    "alexnet_like",
-    "resolve",
-    "resolve_batch",
-]
+    "MLP", "ConvNet", "ModReLU", "RecurrentNetwork", "ResNet", "ResidualBlock", "Target", "TargetError", "Transformer",
+    "alexnet_like", "resolve", "resolve_batch",
+]  # fmt: skip

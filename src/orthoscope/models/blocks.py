@@ -11,7 +11,7 @@ from torch.nn.utils import skip_init
 
 from orthoscope.activations import Activation, activation
 
-Layer = TypeVar("Layer", bound=nn.Module)
+Module = TypeVar("Module", bound=nn.Module)
 
 ORDERS = ("norm-activation", "activation-norm")
 
@@ -38,8 +38,11 @@ def block(
 class ResidualBlock(nn.Module):
     r"""$h \mapsto s(h) + \text{scale} \cdot F(h)$: $F$ is the `branch`, $s$ the `shortcut` or the identity.
 
-    With `skip=False` it is $\text{scale} \cdot F(h)$, as in the same network without skip connections. `branch` is a
-    module of its own, so that its Jacobian can be taken without the skip.
+    Args:
+        branch: $F$, a module of its own, so that its Jacobian can be taken without the skip.
+        skip: False for $\text{scale} \cdot F(h)$, the same network without skip connections.
+        scale: Factor of the branch.
+        shortcut: $s$, where the branch changes the shape; None for the identity.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class ResidualBlock(nn.Module):
         self.shortcut = shortcut if skip else None
 
     def forward(self, hidden: Float[Tensor, "samples *shape"]) -> Float[Tensor, "samples *shape_out"]:
+        """The skip plus the scaled branch."""
         step: Tensor = self.branch(hidden)
         if self.scale != 1:
             step = self.scale * step
@@ -60,6 +64,7 @@ class ResidualBlock(nn.Module):
         return (hidden if self.shortcut is None else self.shortcut(hidden)) + step
 
     def extra_repr(self) -> str:
+        """Skip and scale."""
         return f"skip={self.skip}, scale={self.scale}"
 
 
@@ -80,10 +85,10 @@ def embedding(count: int, width: int) -> nn.Embedding:
     return _without_values(nn.Embedding, count, width)
 
 
-def _without_values(kind: type[Layer], *sizes: int, **options: Any) -> Layer:
+def _without_values(kind: type[Module], *sizes: int, **options: Any) -> Module:
     # `skip_init` would put the layer on the CPU despite `with torch.device(...)`.
     device = torch.get_default_device()
-    layer: Layer = skip_init(kind, *sizes, **options, device=device)
+    layer: Module = skip_init(kind, *sizes, **options, device=device)
     return layer
 
 
@@ -97,6 +102,7 @@ class BatchRootMeanSquare(nn.Module):
     """
 
     def forward(self, inputs: Float[Tensor, "samples units *map"]) -> Float[Tensor, "samples units *map"]:
+        """Normalize a batch."""
         others = [0, *range(2, inputs.ndim)]
         return inputs / inputs.square().mean(others, keepdim=True).sqrt()
 
@@ -110,6 +116,7 @@ class MapRootMeanSquare(nn.Module):
     """
 
     def forward(self, inputs: Float[Tensor, "samples units *map"]) -> Float[Tensor, "samples units *map"]:
+        """Normalize a batch of feature maps."""
         power = inputs.square().mean(list(range(1, inputs.ndim)), keepdim=True)
         return inputs * (power + torch.finfo(inputs.dtype).eps).rsqrt()
 

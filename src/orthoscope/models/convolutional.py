@@ -14,8 +14,25 @@ from orthoscope.models.blocks import ResidualBlock, block, convolution, linear, 
 class ConvNet(nn.Module):
     """`depth` hidden convolutions of `channels` channels on maps of constant size, a mean over the map, and a head.
 
-    The defaults are those of Figure 5: 30 layers, 100 channels, kernel 3, ReLU. The other arguments are those of `MLP`;
-    modules are named `layers.7.conv`, `layers.7.norm`, `layers.7.activation`, `head`.
+    The defaults are those of daneshmand2021, Figure 5. Modules are named `layers.7.conv`, `layers.7.norm`,
+    `layers.7.activation`, `head`.
+
+    Args:
+        depth: Number of hidden convolutions.
+        channels: Channels of a hidden layer.
+        kernel: Taps of a kernel along each axis, odd.
+        in_channels: Channels of the images.
+        out_features: Outputs of the head; None for no head.
+        activation: As for `MLP`.
+        norm: A name of `models.blocks.MAP_NORMS`.
+        order: As for `MLP`.
+        residual: As for `MLP`.
+        residual_scale: As for `MLP`.
+        init: As for `MLP`.
+        gain: As for `MLP`.
+        weight_gain: As for `MLP`.
+        bias: As for `MLP`.
+        generator: Source of random numbers; None for torch's global one.
     """
 
     def __init__(
@@ -50,6 +67,7 @@ class ConvNet(nn.Module):
         initialize_(self, init, weight_gain, generator)
 
     def forward(self, images: Float[Tensor, "samples channels height width"]) -> Float[Tensor, "samples *out"]:
+        """Class scores of a batch of images, or the last feature maps without a head."""
         maps: Tensor = self.layers(images)
         return maps if self.head is None else self.head(maps.mean((2, 3)))
 
@@ -80,7 +98,15 @@ def alexnet_like(
     * Pooling comes before ReLU, as printed (the two commute); the ReLU after the last pooling has no effect.
     * Layers have biases, PyTorch's default; every scheme except "torch" sets them to 0.
 
-    `shrink` divides every number of channels and units except inputs and outputs, for small machines.
+    Args:
+        depth: Number of convolutions, at least 4.
+        in_channels: Channels of the images.
+        out_features: Outputs of the head.
+        dropout: Probability of dropout before the first two linear layers.
+        shrink: Divides every number of channels and units except inputs and outputs; a power of 2 up to 64.
+        init: A scheme of `init.SCHEMES`, or a function `(layer, gain, generator)`.
+        weight_gain: Multiplies the weights.
+        generator: Source of random numbers; None for torch's global one.
     """
     if not isinstance(depth, int) or depth < _FIXED_CONVOLUTIONS:
         raise ValueError(

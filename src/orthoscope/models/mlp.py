@@ -97,6 +97,7 @@ class MLP(nn.Module):
             nn.init.normal_(parameter, std=std, generator=generator)
 
     def forward(self, inputs: Float[Tensor, "samples *shape"]) -> Float[Tensor, "samples out"]:
+        """Outputs of a batch of samples, which are flattened."""
         flat = inputs.flatten(start_dim=1)
         if inputs.ndim < 2 or flat.shape[1] != self.in_features:
             raise ValueError(

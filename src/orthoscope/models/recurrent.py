@@ -65,6 +65,7 @@ class RecurrentNetwork(nn.Module):
             make_orthogonal(self.recurrent, "weight", map, start="nearest")
 
     def forward(self, inputs: Float[Tensor, "samples steps in"]) -> Float[Tensor, "samples steps out"]:
+        """Outputs at every step of a batch of sequences."""
         if inputs.ndim != 3 or inputs.shape[-1] != self.in_features:
             raise ValueError(
                 f"this network takes sequences (samples, steps, {self.in_features}), got a batch of shape "
@@ -85,6 +86,9 @@ class ModReLU(nn.Module):
     r"""$\operatorname{sign}(x)\,\max(|x| + b, 0)$ with a bias $b$ per unit, initially 0, where it is the identity.
 
     Arjovsky et al., 2016. It acts on the magnitude only and keeps signs, so an orthogonal recurrence preserves norms.
+
+    Args:
+        units: Number of units.
     """
 
     def __init__(self, units: int) -> None:
@@ -92,6 +96,7 @@ class ModReLU(nn.Module):
         self.bias = nn.Parameter(torch.zeros(units))
 
     def forward(self, inputs: Float[Tensor, "*batch units"]) -> Float[Tensor, "*batch units"]:
+        """Apply the activation."""
         return inputs.sign() * (inputs.abs() + self.bias).relu()
 
 

@@ -82,6 +82,7 @@ class ResNet(nn.Module):
         initialize_(self, init, weight_gain, generator)
 
     def forward(self, images: Float[Tensor, "samples *shape"]) -> Float[Tensor, "samples classes"]:
+        """Class scores of a batch of images."""
         inputs = images.flatten(start_dim=1) if self.kind == 1 else images
         if isinstance(self.stem, nn.Linear) and inputs.shape[-1] != self.stem.in_features:
             raise ValueError(
@@ -161,10 +162,12 @@ class UnconstrainedJacobians(nn.Module):
         self.head = nn.Parameter(drawn[-1].clone())
 
     def forward(self, inputs: Float[Tensor, "samples units"]) -> Float[Tensor, "samples"]:
+        """$z$ for every row."""
         hidden = inputs.double()
         for jacobian in self.jacobians:
             hidden = hidden + hidden @ jacobian.mT
         return hidden @ self.head
 
     def energy(self) -> Float[Tensor, ""]:
+        r"""$\sum_i\|J_i\|_F^2 + \|w\|^2$."""
         return self.jacobians.square().sum() + self.head.square().sum()

@@ -28,6 +28,7 @@ class Attention(nn.Module):
         self.output = linear(width, width, bias=True)
 
     def forward(self, stream: Stream) -> Stream:
+        """Mix the tokens of every sequence."""
         query, key, value = (
             project(stream).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for project in (self.query, self.key, self.value)
@@ -54,6 +55,7 @@ class TransformerBlock(nn.Module):
         )
 
     def forward(self, stream: Stream) -> Stream:
+        """Add attention and MLP to the residual stream."""
         if self.norm == "pre":
             stream = stream + self.attention(self.attention_norm(stream))
             stream = stream + self.mlp(self.mlp_norm(stream))
@@ -112,6 +114,7 @@ class Transformer(nn.Module):
         initialize_(self, init, weight_gain, generator)
 
     def forward(self, token_ids: Int[Tensor, "samples tokens"]) -> Float[Tensor, "samples tokens vocabulary"]:
+        """Logits of the next token at every position."""
         count = token_ids.shape[1]
         if count > self.positions.num_embeddings:
             raise ValueError(

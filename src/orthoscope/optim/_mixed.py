@@ -1,4 +1,4 @@
-"""Base of the optimizers in which some parameter groups live on a manifold and the others do not."""
+"""Base of the optimizers in which some parameter groups are on a manifold and the others are not."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -8,6 +8,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
+from orthoscope.linalg.precision import full_precision
 from orthoscope.optim._validation import Group, check_keys, check_rates, check_shapes
 from orthoscope.optim.manifold_groups import check_group
 
@@ -68,11 +69,15 @@ class MixedOptimizer(torch.optim.Optimizer, ABC):
             parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
             if any(parameter.grad.is_sparse for parameter in parameters):
                 raise ValueError(f"{type(self).__name__} takes dense gradients, got a sparse one: use sparse=False")
-            if group["manifold"] is None:
-                self._euclidean_step(group, parameters)
-            else:
-                self._check_new(group, parameters)
-                self._manifold_step(group, parameters)
+            if not parameters:
+                continue
+            # Under autocast products would be rounded to half precision, and a step end half taken.
+            with full_precision(parameters[0].device.type):
+                if group["manifold"] is None:
+                    self._euclidean_step(group, parameters)
+                else:
+                    self._check_new(group, parameters)
+                    self._manifold_step(group, parameters)
         return loss
 
     @abstractmethod

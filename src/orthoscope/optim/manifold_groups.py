@@ -111,6 +111,17 @@ def check_group(group: Group) -> None:
         )
     for name, parameter in zip(parameter_names(group), group["params"], strict=True):
         _check_matrix(name, parameter)
+        if group["batched"] and not _is_one_batch(parameter):
+            raise ValueError(f"the matrices of {name} are not evenly spaced in memory: give {name}.contiguous()")
+
+
+def _is_one_batch(parameter: Tensor) -> bool:
+    """Whether the leading dimensions can be seen as one, without a copy."""
+    try:
+        matrix_stack(parameter)
+    except RuntimeError:
+        return False
+    return True
 
 
 def check_orthonormal(group: Group, parameter: Tensor) -> None:

@@ -21,16 +21,16 @@ _NOISE = 32
 
 @final
 class RiemannianAdam(MixedOptimizer):
-    r"""`torch.optim.Adam` for groups without a manifold; for weights $X$, n x k, on one, with ambient gradient $G$:
+    r"""`torch.optim.Adam` for groups without a manifold; Riemannian Adam for weights $X$ on one, ambient gradient $G$.
 
     $$ g = \operatorname{grad}_X G, \qquad m \leftarrow \beta_1 P_X(m) + (1-\beta_1)\,g, \qquad
        v \leftarrow \beta_2 v + (1-\beta_2)\, \|g\|_X^2 / nk $$
     $$ Y = X - \eta\, \frac{m/(1-\beta_1^t)}{\sqrt{v/(1-\beta_2^t)} + \epsilon}, \qquad
        X \leftarrow Y(Y^\top Y)^{-1/2} $$
 
-    $P_X$ projects to the tangent space at $X$, which transports the moment from the previous point. The second moment
-    is one number per matrix: one per entry would turn a tangent vector out of the tangent space. It is the mean square
-    of an entry, so that `lr` is, as in Adam, about how far an entry moves. A step costs five products.
+    $X$ is n x k. $P_X$ projects to the tangent space at $X$, which transports the moment from the previous point. The
+    second moment is one number per matrix: one per entry would turn a tangent vector out of the tangent space. It is
+    the mean square of an entry, so that `lr` is, as in Adam, about how far an entry moves. A step costs five products.
 
     Args:
         params: Parameters or groups; see `stiefel_parameter_groups` and `MixedOptimizer`.
@@ -67,6 +67,17 @@ class RiemannianAdam(MixedOptimizer):
         }
         super().__init__(params, defaults)
 
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load as `MixedOptimizer` does; second moments of matrices stay in float32, to which torch would not keep."""
+        super().load_state_dict(state_dict)
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            for parameter, index in zip(group["params"], saved["params"], strict=True):
+                state = state_dict["state"].get(index, {}) if group["manifold"] is not None else {}
+                for name in ("exp_avg_sq", "max_exp_avg_sq"):
+                    if name in state:
+                        wide = torch.promote_types(state[name].dtype, torch.float32)
+                        self.state[parameter][name] = state[name].to(parameter.device, wide, copy=True)
+
     def _check_start(self, group: Group, parameter: Tensor) -> None:
         check_orthonormal(group, parameter)
 
@@ -97,7 +108,9 @@ class RiemannianAdam(MixedOptimizer):
         for parameter in parameters:
             matrices = (parameter.shape[:-2].numel(),) if batched else ()
             real = parameter.real if parameter.is_complex() else parameter
-            self._prepare(parameter, real.new_zeros(matrices), group["amsgrad"])
+            # One number a matrix, in float32 at least: float16 would lose it, bfloat16 would never let it decay.
+            wide = torch.promote_types(real.dtype, torch.float32)
+            self._prepare(parameter, real.new_zeros(matrices, dtype=wide), group["amsgrad"])
             self.state[parameter]["step"] += 1
         for stack in stacks(parameters, batched, lambda p: self.state[p]["step"].item()):
             x = stack.frames(stack.parameters)

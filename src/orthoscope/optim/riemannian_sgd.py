@@ -20,7 +20,7 @@ _SHORT_STEPS = 7
 
 @final
 class RiemannianSGD(MixedOptimizer):
-    r"""`torch.optim.SGD` for groups without a manifold; for weights $X$ on one, with ambient gradient $G$:
+    r"""`torch.optim.SGD` for groups without a manifold; Riemannian SGD for weights $X$ on one, ambient gradient $G$.
 
     1. project: $m \leftarrow \mu\,P_X(m) + (1 - \tau)\operatorname{grad}_X G$, where $P_X$ projects to the tangent
        space at $X$, which transports the momentum, and $\operatorname{grad}_X$ is `Stiefel.riemannian_gradient`,
@@ -88,7 +88,7 @@ class RiemannianSGD(MixedOptimizer):
             self.state[parameter]["short_steps"] = 0 if taken == _SHORT_STEPS else taken + 1
 
     def _direction(self, group: Group, stack: Stack, x: Tensor) -> Tensor:
-        """The tangent vector to move along; the momentum is updated on the way."""
+        """The tangent vector to move along; updates the momentum."""
         manifold, momentum = group["manifold"], group["momentum"]
         gradient = stack.gradients()
         sign = -1 if group["maximize"] else 1

@@ -1,4 +1,4 @@
-"""What to change: prescriptions from a diagnosis, tried on copies, measured again, confirmed by a short training."""
+"""Remedies for a sick network: prescribed from a diagnosis, tried on copies, measured again, confirmed by training."""
 
 from orthoscope.prescriptions.comparison import Comparison, compare
 from orthoscope.prescriptions.confirmation import Confirmation, confirm
@@ -28,4 +28,4 @@ __all__ = [
     "prescribe",
     "scale_branches_",
     "simulated_rates",
-]
+]  # fmt: skip

@@ -1,8 +1,8 @@
 """The remedies, one function each: from a diagnosis to a prescription, or to None where it does not apply.
 
 A new remedy is a function here and its name in `REMEDIES`, in the order in which they are tried: weights before
-architecture, because numbers are easier to change than code. `advice_for` adds what only the owner of the training loop
-or of the code can do.
+architecture, because numbers are easier to change than code. `advice_for` adds changes of the training loop
+or of the code.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ _PARAMETRIZE = """for module in list(model.modules()):
 
 
 def orthogonal_weights(diagnosis: Diagnosis) -> Prescription | None:
-    """Orthogonal weights at the gain of the activation."""
+    """Orthogonal weights at the critical gain of the activation."""
     if not diagnosis.anatomy.weights:
         return None
     main = _main_activation(diagnosis)
@@ -35,7 +35,7 @@ def orthogonal_weights(diagnosis: Diagnosis) -> Prescription | None:
     of = "without an activation" if main is None else f"of {main!r}"
     return Prescription(
         "orthogonal weights",
-        f"every layer then keeps lengths and angles but for its activation; {gain:g} is the critical gain {of}",
+        f"linear layers then preserve lengths and angles; {gain:g} is the critical gain {of}",
         (_initialize(_orthogonal_scheme(diagnosis), gain),),
         foresee=foreseen(diagnosis, init="orthogonal", weight_gain=gain, bias_std=0.0),
     )
@@ -47,7 +47,7 @@ def xavier_weights(diagnosis: Diagnosis) -> Prescription | None:
         return None
     return Prescription(
         "Xavier weights",
-        "weights of variance 2/(fan in + fan out) keep signals and gradients of about one size",
+        "weights of variance 2/(fan in + fan out) keep signals and gradients near constant size",
         (_initialize("xavier", 1.0),),
         foresee=foreseen(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0),
     )
@@ -61,14 +61,14 @@ def weaker_branches(diagnosis: Diagnosis) -> Prescription | None:
     changed = {} if not count else {"residual_scale": _scale(diagnosis) * count**-0.5}
     return Prescription(
         "weaker residual branches",
-        "branches add up with depth: divided by the root of their number, their sum is of the size of one",
+        "the sum of n residual branches grows with depth: divided by √n it stays the size of one branch",
         (Change(scale_branches_, f"{_HERE}.scale_branches_", batch=True),),
         foresee=foreseen(diagnosis, **changed),
     )
 
 
 def weaker_branches_anew(diagnosis: Diagnosis) -> Prescription | None:
-    """The same after Xavier weights."""
+    """The same after Xavier initialization."""
     branches, weights = weaker_branches(diagnosis), xavier_weights(diagnosis)
     if branches is None or weights is None:
         return None
@@ -83,7 +83,7 @@ def weaker_branches_anew(diagnosis: Diagnosis) -> Prescription | None:
 
 
 def unit_variance(diagnosis: Diagnosis) -> Prescription | None:
-    """LSUV: against signals that die or blow up; it does not see samples collapse."""
+    """LSUV: against signals that vanish or explode; it does not detect rank collapse."""
     if not diagnosis.anatomy.weights or diagnosis.anatomy.norms:
         return None
     return Prescription(
@@ -94,11 +94,11 @@ def unit_variance(diagnosis: Diagnosis) -> Prescription | None:
 
 
 def iterative_orthogonalization(diagnosis: Diagnosis) -> Prescription | None:
-    """Data-dependent weights against collapse; needs hidden layers, and no normalization that would undo it."""
+    """Data-dependent weights against rank collapse; needs hidden layers, and no normalization that would undo it."""
     if len(diagnosis.anatomy.weights) < 3 or diagnosis.anatomy.norms or Symptom.COLLAPSE not in diagnosis.symptoms:
         return None
     samples, needed = diagnosis.recording.samples, _samples_needed(diagnosis)
-    # By more samples than there are units depth still slows learning; a map brings many patches a sample.
+    # With more samples than units deep networks learn more slowly; a feature map has many patches per sample.
     options = (("samples", needed),) if needed and not diagnosis.anatomy.convolutions else ()
     lacking = f"at least {needed} samples, and the batch has {samples}" if samples < needed else ""
     return Prescription(
@@ -123,7 +123,7 @@ def blended_activations(diagnosis: Diagnosis) -> Prescription | None:
     return Prescription(
         "activations blended toward the identity, orthogonal weights",
         f"every activation raises the cosine of two samples or the gradient a little, and there are {depth}: each is "
-        f"blended so far that the total stays small ({blended!r})".replace("\n", " "),
+        f"blended toward the identity until the total is small ({blended!r})".replace("\n", " "),
         (
             Change(blend_activations_, "orthoscope.activations.blend_activations_", (strengths,)),
             _initialize(_orthogonal_scheme(diagnosis), gain),
@@ -141,7 +141,7 @@ def normalized_inputs(diagnosis: Diagnosis) -> Prescription | None:
     assert weights is not None
     return Prescription(
         "normalization before hidden layers",
-        "lengths no longer depend on the weights, and the mean that all samples share is taken out",
+        "activations keep unit scale whatever the weights, and their mean over units is subtracted",
         (Change(insert_norms_, f"{_HERE}.insert_norms_", batch=True), *weights.changes),
         architecture=True,
     )
@@ -199,8 +199,8 @@ def advice_for(diagnosis: Diagnosis) -> tuple[Prescription, ...]:
     found = [
         Prescription(
             "smaller learning rate",
-            f"{depth} weight layers move at once, and what they do to the output adds up: divide a rate that suits a "
-            "shallow network by their number, and warm up",
+            f"the updates of {depth} weight layers add up at the output: divide the learning rate of a shallow network "
+            "by their number, and use warm-up",
             advice=f"optimizer = torch.optim.SGD(model.parameters(), lr=0.1 / {depth}, momentum=0.9)",
         )
     ]
@@ -216,7 +216,7 @@ def advice_for(diagnosis: Diagnosis) -> tuple[Prescription, ...]:
         found.append(
             Prescription(
                 "skip connections",
-                "a network that adds a little to its input in every layer loses neither samples nor gradients",
+                "a residual network preserves samples and gradients at any depth",
                 advice="h = h + block(h) / depth**0.5  # in forward, for blocks that keep the shape",
             )
         )

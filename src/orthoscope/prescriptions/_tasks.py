@@ -1,6 +1,6 @@
-"""Tasks of a confirmation without data of the user's own, digits or text made to fit the batch, and their baselines.
+"""Training tasks for a confirmation without user data: digits or text made to fit the batch, and their baselines.
 
-A training is compared with the best constant answer and with a shallow network on the same data.
+A training is compared with the best constant prediction and with a shallow network on the same data.
 """
 
 import math
@@ -41,19 +41,21 @@ def fitting_task(model: nn.Module, batch: Any) -> Task:
     call = as_call(model, batch)
     tensors = list(tensors_in((call.args, dict(call.kwargs))))
     if len(tensors) != 1 or call.kwargs:
-        raise ValueError("no embedded data fits a network with several inputs: give a loader of (inputs, targets)")
+        raise ValueError(
+            "the network has several inputs, which no embedded data fits: give a loader of (inputs, targets)"
+        )
     (example,) = tensors
     outputs = _output_shape(model, call)
     if example.is_floating_point():
         if outputs is None or len(outputs) != 2 or outputs[1] < _CLASSES:
             raise ValueError(
-                f"the embedded digits have {_CLASSES} classes and the network gives {_words(outputs)}: "
+                f"the embedded digits have {_CLASSES} classes and the network returns {_words(outputs)}: "
                 "give a loader of (inputs, targets)"
             )
         return _digits(example)
     if outputs is None or len(outputs) != 3:
         raise ValueError(
-            f"embedded text wants a prediction for every token and the network gives {_words(outputs)}: "
+            f"embedded text needs a prediction for every token and the network returns {_words(outputs)}: "
             "give a loader of (inputs, targets)"
         )
     return _text(example, outputs[2])
@@ -103,7 +105,7 @@ _STEPS = 10  # of LBFGS, each with a line search: a constant has few directions
 
 
 class _Constant(nn.Module):
-    """The same answer whatever is asked; for a sequence, the same at every place, of which there may be any number."""
+    """A constant prediction; for sequences of any length, the same at every position."""
 
     def __init__(self, inputs: Tensor, output: Tensor) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A network before and after a change: the axes of the trainability plane, every number, the rule that keeps it."""
+"""A network before and after a change: the two axes of trainability, every number, and the rule that keeps a change."""
 
 import math
 from collections.abc import Sequence
@@ -25,26 +25,26 @@ from orthoscope.report.document import (
     copied,
 )
 
-# Outputs that overflow are lost on the way forward, whatever becomes of gradients.
+# Overflowing outputs are a failure of the forward pass, whatever the symptom.
 _FORWARD_CHECKS = ("finite outputs",)
 COMFORT = math.log(10)  # e-folds of gradient growth from which on a healthy verdict is not taken for granted
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of the signal: how bad the findings are, and the number that should be small."""
+    """One direction of the signal: severity of its findings, and the number that should be small."""
 
     severity: Verdict
     number: float  # infinite if it could not be measured
 
     def improves_on(self, before: "Axis") -> bool:
-        """A milder verdict, or the same with a smaller number."""
+        """True for a milder severity, or the same with a smaller number."""
         return (self.severity.rank, self.number) < (before.severity.rank, before.number)
 
 
 @dataclass(frozen=True)
 class Axes:
-    """Forward: what becomes of samples, by the gap. Backward: what becomes of gradients, by their growth in e-folds."""
+    """Forward: the samples, by the orthogonality gap. Backward: the gradients, by the growth of the log-gradient."""
 
     forward: Axis
     backward: Axis
@@ -52,7 +52,7 @@ class Axes:
 
     @property
     def comfortable(self) -> bool:
-        """Healthy, and gradients even enough that a small change does not undo it."""
+        """Healthy, with gradients even enough that a small change does not undo it."""
         return self.verdict is Verdict.HEALTHY and self.backward.number < COMFORT
 
     @property
@@ -63,7 +63,7 @@ class Axes:
 
 
 def axes(diagnosis: Diagnosis) -> Axes:
-    """Where a diagnosis puts the network."""
+    """The axes of a diagnosis."""
     growth = math.nan if diagnosis.gradients is None else abs(diagnosis.gradients.growth)
     return Axes(
         Axis(_severity(diagnosis, forward=True), _or_infinite(diagnosis.gap)),
@@ -73,7 +73,7 @@ def axes(diagnosis: Diagnosis) -> Axes:
 
 
 def effect(diagnosis: Diagnosis) -> Effect:
-    """Where it was measured to be."""
+    """The measured effect: gap and slope of a diagnosis."""
     return Effect(diagnosis.gap, diagnosis.slope)
 
 
@@ -107,29 +107,34 @@ def _or_infinite(value: float) -> float:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Viewed):
-    """Two diagnoses side by side; `improved` by the same rule by which a fix is kept."""
+    """Two diagnoses side by side, made by `compare`.
+
+    Attributes:
+        before: The first diagnosis.
+        after: The second diagnosis.
+    """
 
     before: Diagnosis
     after: Diagnosis
 
     @property
     def improved(self) -> bool:
-        """What was sick or at risk improves, what was healthy stays so; a network healthy before does not improve."""
+        """Whether an unhealthy network improved, by the same rule by which `fix` keeps a change."""
         return self.before.verdict is not Verdict.HEALTHY and kept(axes(self.before), axes(self.after))
 
     @property
     def vanished(self) -> tuple[Finding, ...]:
-        """What was found before and is not found any more."""
+        """Findings of the first diagnosis that the second does not have."""
         return _found_only_in(self.before, self.after)
 
     @property
     def appeared(self) -> tuple[Finding, ...]:
-        """What is found now and was not before."""
+        """Findings of the second diagnosis that the first does not have."""
         return _found_only_in(self.after, self.before)
 
     @property
     def summary(self) -> str:
-        """One sentence."""
+        """One sentence: the verdicts, and which findings vanished or appeared."""
         if self.before.verdict is self.after.verdict:
             verdicts = f"{self.after.verdict} as before"
         else:
@@ -143,7 +148,7 @@ class Comparison(Viewed):
         return compared_documents(self.before.as_document(details), self.after.as_document(details), self)
 
     def markdown(self) -> str:
-        """For a comment on a pull request: the verdicts, a table of headline numbers, what vanished and appeared."""
+        """Markdown for a pull request: the verdicts, a table of main numbers, what vanished and appeared."""
         return comparison_markdown(self.as_document(details=False))
 
     @property
@@ -161,7 +166,23 @@ class Comparison(Viewed):
 
 
 def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
-    """Lay two diagnoses side by side, of one network before and after a change or of two networks."""
+    """Compare two diagnoses, of one network before and after a change or of two networks.
+
+    Args:
+        before: The first diagnosis.
+        after: The second diagnosis.
+
+    Returns:
+        The comparison; printed, it is a table.
+
+    Raises:
+        ValueError: If an argument is not a diagnosis.
+
+    Example:
+        >>> relu, linear = (orthoscope.models.MLP(depth=50, width=32, activation=a) for a in ("relu", "identity"))
+        >>> batch = torch.randn(32, 32)
+        >>> comparison = orthoscope.compare(orthoscope.diagnose(relu, batch), orthoscope.diagnose(linear, batch))
+    """
     for diagnosis in (before, after):
         if not isinstance(diagnosis, Diagnosis):
             raise ValueError(f"two diagnoses are compared, got a {type(diagnosis).__name__}: call diagnose first")
@@ -219,7 +240,9 @@ def compared_files(before: Path, after: Path) -> list[ComparisonDocument]:
         return [_compared(old[0], new[0])]
     named = {document.name: document for document in old}
     if len(named) < len(old) or len({document.name for document in new}) < len(new):
-        raise ValueError("networks are told apart by their names, and one is there twice: compare them file by file")
+        raise ValueError(
+            "networks are matched by name, and one name is there twice: compare files with one network each"
+        )
     pairs = [(named[document.name], document) for document in new if document.name in named]
     if not pairs:
         raise ValueError(f"{str(before)!r} and {str(after)!r} have no network of the same name: save them one by one")

@@ -1,4 +1,4 @@
-"""Does it train? A short learning-rate sweep on copies, beside guessing and beside a shallow network."""
+"""Whether a network trains: a short learning-rate sweep on copies, beside guessing and a shallow network."""
 
 import copy
 import math
@@ -43,48 +43,61 @@ class Run:
 
     @property
     def final(self) -> float:
+        """Mean of the last losses; infinite if training diverged."""
         return self.history.final()
 
 
 @dataclass(frozen=True, repr=False)
 class Confirmation(Viewed):
-    """What became of the network, and whether that is what the verdict said."""
+    """Outcome of a short training, and whether it agrees with the verdict; made by `confirm`.
+
+    Attributes:
+        name: Of the network.
+        verdict: The verdict that was tested.
+        runs: One training per learning rate.
+        guessing_loss: Loss of the best constant prediction.
+        reference_loss: Loss that the reference reaches with the same steps.
+        reference: What the reference is, in words.
+        source: Where the data come from, in words.
+        steps: Steps of a training.
+    """
 
     name: str
     verdict: Verdict
     runs: tuple[Run, ...]
     guessing_loss: float
     reference_loss: float
-    reference: str  # what the reference is, in words
-    source: str  # of the data
+    reference: str
+    source: str
     steps: int
 
     @property
     def final_loss(self) -> float:
-        """The best over learning rates, each the mean of its last steps; infinite if all diverged."""
+        """The best final loss over learning rates; infinite if all diverged."""
         return min(run.final for run in self.runs)
 
     @property
     def trains(self) -> bool | None:
-        """Whether it learned half of what the reference learns; None if the reference learns nothing from this data."""
+        """Whether it learned half of what the reference learned; None if the reference learned nothing."""
         if not self.reference_loss < self.guessing_loss:
             return None
         return trained(self.final_loss, self.reference_loss, self.guessing_loss)
 
     @property
     def outcome(self) -> str:
+        """One of "trains", "does not train" and "undecided", as `trains`."""
         return {True: "trains", False: "does not train", None: "undecided"}[self.trains]
 
     @property
     def confirmed(self) -> bool | None:
-        """Whether a healthy network trains, or a sick one does not; None for one at risk, which may do either."""
+        """Whether the outcome agrees with the verdict; None for a network at risk, which may train or not."""
         if self.trains is None or self.verdict is Verdict.AT_RISK:
             return None
         return self.trains is (self.verdict is Verdict.HEALTHY)
 
     @property
     def summary(self) -> str:
-        """One sentence."""
+        """One sentence: outcome, losses, and whether the verdict is confirmed."""
         best = min(self.runs, key=lambda run: run.final)
         loss = f"loss {self.final_loss:.3g}" if math.isfinite(self.final_loss) else "every run diverged"
         said = {True: "confirmed", False: "refuted", None: "neither confirmed nor refuted"}[self.confirmed]
@@ -124,14 +137,30 @@ def confirm(
 ) -> Confirmation:
     """Train copies of `model` for a few steps at several learning rates, and say whether its verdict was right.
 
-    `batches` is a DataLoader or a list of (inputs, targets), or one such pair of tensors, cut into batches of 64; of
-    a loader as many are taken as there are steps, once, and every run sees these in the same order.
-    Without it, embedded digits or text are made to fit `batch`, what the model is called with. `loss(output, target)`
-    is the cross entropy for whole-number targets and the mean square for others, unless given. `optimizer` is "adam",
-    or "sgd" with momentum 0.9. It trains if it learns half of what a shallow network learns from the same batches
-    (`orthoscope.diagnosis.calibration.trained`). `diagnosis` is the verdict that is put to the test; without it, one is
-    made on the first batch. `progress` is called with the share of the trainings that is done, and with what is
-    trained. The model is left as it is.
+    It trains if it learns half of what a shallow network learns from the same batches
+    (`orthoscope.diagnosis.calibration.trained`). The model is left unchanged.
+
+    Args:
+        model: A network of one input tensor and one output tensor.
+        batches: A DataLoader or a list of (inputs, targets), of which as many are taken as there are steps, or one pair
+            of tensors, cut into batches of 64. Every run gets the same batches in the same order. By default embedded
+            digits or text, made to fit `batch`.
+        loss: `loss(output, target)`; by default cross entropy for integer targets and mean square for others.
+        steps: Steps of a training, at least 10.
+        learning_rates: One training each.
+        optimizer: "adam", or "sgd" with momentum 0.9.
+        batch: What the model is called with; needed without `batches`.
+        diagnosis: The diagnosis whose verdict is tested; by default one on the first batch.
+        seed: Of shuffling and dropout.
+        progress: Called with the share of the trainings that is done, and with what is trained.
+
+    Raises:
+        ValueError: If data, loss or options do not fit; the message says why and what to do.
+
+    Example:
+        >>> model = orthoscope.models.MLP(depth=2, width=64)
+        >>> orthoscope.confirm(model, batch=torch.randn(16, 64), steps=20, learning_rates=[1e-2]).outcome
+        'trains'
     """
     if not isinstance(model, nn.Module):
         raise ValueError(f"a network is trained, got a {type(model).__name__}")
@@ -169,7 +198,7 @@ def _run(model: nn.Module, epoch: Epoch, loss: Loss, rate: float, steps: int, op
 
 def _check(steps: int, learning_rates: Sequence[float], optimizer: str) -> None:
     if steps < 10:
-        raise ValueError(f"{steps} steps decide nothing: the loss at the end is a mean of ten, give at least 10")
+        raise ValueError(f"steps={steps}, but the final loss is a mean over ten steps: give at least 10")
     if not learning_rates or not all(0 < rate < math.inf for rate in learning_rates):
         raise ValueError(f"learning rates are positive numbers, at least one, got {tuple(learning_rates)}")
     if optimizer not in OPTIMIZERS:
@@ -177,17 +206,19 @@ def _check(steps: int, learning_rates: Sequence[float], optimizer: str) -> None:
 
 
 def _data(model: nn.Module, batches: Any, batch: Any, steps: int, seed: int) -> tuple[Callable[[], Epoch], str]:
-    """What gives each run epochs of its own, with the same batches in the same order, and where these come from."""
+    """A function that gives each run the same batches in the same order, and where the data come from."""
     if batches is None:
         if batch is None:
-            raise ValueError("a training needs data: give batches of (inputs, targets), or a batch= that data can fit")
+            raise ValueError(
+                "there is no training data: give batches of (inputs, targets), or batch= for embedded data that fits it"
+            )
         task = fitting_task(model, batch)
         return _shuffled(task.inputs, task.targets, seed), task.source
     pair = isinstance(batches, tuple | list) and len(batches) == 2 and all(isinstance(t, Tensor) for t in batches)
     if pair and batches[0].ndim > 1:
         return _shuffled(batches[0], batches[1], seed), "your data"
     with torch.random.fork_rng():
-        # No more than a run can take: a loader may go on for ever, and what it gives may not fit into memory.
+        # At most one batch per step: a loader may be infinite, or not fit into memory.
         found = [(one[0], one[1]) for one in islice(batches, steps)]
     if not found:
         raise ValueError("the data is empty: give at least one batch of (inputs, targets)")

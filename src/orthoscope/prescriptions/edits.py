@@ -12,20 +12,31 @@ from torch.nn.modules.batchnorm import _NormBase
 from orthoscope.init.schemes import weight_layers
 from orthoscope.models.blocks import ResidualBlock
 from orthoscope.probe.batches import as_call, tensors_in
+from orthoscope.probe.jacobians.additions import AdditionRecorder
 from orthoscope.probe.jacobians.branches import IDENTITY, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
-from orthoscope.probe.jacobians.sightings import Sightings
 from orthoscope.probe.modules import unwrapped
 
 
 def scale_branches_(model: nn.Module, batch: Any, scale: float | None = None) -> list[str]:
-    r"""Multiply what every residual branch adds by `scale`, $1/\sqrt n$ for $n$ branches unless told; returns what was.
+    r"""Multiply the output of every residual branch by `scale`.
 
     $$ h_{i+1} = h_i + F_i(h_i) \quad\to\quad h_{i+1} = h_i + \text{scale} \cdot F_i(h_i) $$
 
     A `ResidualBlock` has a scale of its own. Any other branch is scaled by the last parameters on its way: weight and
     bias of its last layer, or of the normalization behind it. An activation in between must be homogeneous, as a
-    ReLU is, or the factor is not exact. Branches are found in one pass of a copy on the first samples of `batch`.
+    ReLU is, or the factor is not exact. Branches are found in one pass of a copy.
+
+    Args:
+        model: Changed in place.
+        batch: As for `diagnose`.
+        scale: The factor; by default $1/\sqrt n$ for $n$ branches.
+
+    Returns:
+        The names of what was scaled.
+
+    Raises:
+        ValueError: If no branch can be scaled.
     """
     blocks = {
         f"{name}.scale": module
@@ -54,7 +65,7 @@ def _last_parameters(model: nn.Module, batch: Any, blocks: dict[str, ResidualBlo
     twin = replica(model)
     names = {id(parameter): name for name, parameter in twin.named_parameters()}
     inputs = arguments(twin, call)
-    with differentiable_pass(), Sightings(twin) as seen:
+    with differentiable_pass(), AdditionRecorder(twin) as seen:
         twin(*inputs.args, **inputs.kwargs)
     found, _ = residual_branches(
         [one for one in seen.sums if not any(module in own for module in one.stack)], unwrapped(model)
@@ -100,12 +111,22 @@ _NORMS = (_NormBase, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
 
 
 def insert_norms_(model: nn.Module, batch: Any) -> list[str]:
-    """Put a normalization of every sample before each hidden linear layer or convolution; returns their names.
+    r"""Put a normalization of every sample before each hidden linear layer or convolution that has none.
 
-    $h \\mapsto W\\,\\mathrm{norm}(h)$: `nn.LayerNorm` before `nn.Linear`, `nn.GroupNorm` of one group before others.
-    The first layer that runs is left alone, for its input is data; so is one whose input is the output
+    $h \mapsto W\,\mathrm{norm}(h)$: `nn.LayerNorm` before `nn.Linear`, `nn.GroupNorm` of one group before others.
+    The first layer that runs is left unchanged, because its input is data; so is one whose input is the output
     of a normalization, or a view of it.
     A layer named `fc` becomes `nn.Sequential(norm, fc)`: its weight is `fc.1.weight` from then on.
+
+    Args:
+        model: Changed in place.
+        batch: As for `diagnose`.
+
+    Returns:
+        The names of the layers.
+
+    Raises:
+        ValueError: If every hidden layer has a normalization before it.
     """
     layers = dict(weight_layers(model))
     hidden = list(_normalized(model, batch).items())[1:]
@@ -136,11 +157,11 @@ def _normalized(model: nn.Module, batch: Any) -> dict[str, bool]:
         made.update(_contents(tensor) for tensor in tensors_in(output))
 
     def before_layer(name: str) -> Any:
-        def look(_module: nn.Module, args: Any, kwargs: Any) -> None:
+        def note(_module: nn.Module, args: Any, kwargs: Any) -> None:
             given = next(tensors_in((args, kwargs)), None)
             found.setdefault(name, given is not None and _contents(given) in made)
 
-        return look
+        return note
 
     for module in twin.modules():
         if isinstance(module, _NORMS):

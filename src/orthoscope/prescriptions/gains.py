@@ -26,17 +26,36 @@ from orthoscope.theory import Hyperparameters, Inputs, NoTheory, propagate
 LINEAR = 1e-3
 
 
+_GAINS_SHOWN = 6
+
+
 @dataclass(frozen=True)
 class Shaping:
-    """A gain for every activation, in forward order, and the measurements it was chosen by.
+    r"""A gain for every activation, in forward order, and the measurements it was chosen by.
 
     `activations.shape_activations_(model, shaping.gains)` puts the gains in place.
+
+    Attributes:
+        gains: By activation, in forward order.
+        exponent: $k$: the gain of activation $\ell$ is $\ell^{-k}$.
+        law: Fitted to the rates.
+        rates: By gain, the measured growth of the log-gradient per layer.
     """
 
     gains: Mapping[str, float]
-    exponent: float  # the gain of the ℓ-th activation is ℓ^(-exponent)
+    exponent: float
     law: GainLaw
-    rates: Mapping[float, float]  # gain -> measured growth of the log-gradient per layer
+    rates: Mapping[float, float]
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name} {gain:.3g}" for name, gain in list(self.gains.items())[:_GAINS_SHOWN])
+        more = ", …" if len(self.gains) > _GAINS_SHOWN else ""
+        return (
+            f"gains of {len(self.gains)} activations, layer^-{self.exponent:.3g}: {shown}{more}\n"
+            f"log-gradient from last layer to first: {self.growth:+.2f}, without gains {self.growth_unshaped:+.2f}"
+        )
+
+    __repr__ = __str__
 
     @property
     def growth(self) -> float:
@@ -66,6 +85,9 @@ def choose_gains(
         gains: Where the rate is measured, besides a gain near 0.
         margin: $k = (1 + \text{margin})/c$, with $c$ the lower end of the interval of the fitted power.
 
+    Returns:
+        The gains, and the measurements behind them.
+
     Raises:
         ValueError: If gains cannot help: no module to shape, a module that is called several times, gradients that do
             not explode faster than those of the linear network.
@@ -93,7 +115,14 @@ def _forward_order(recording: Recording, names: set[str]) -> list[str]:
 def measured_rates(
     model: nn.Module, batch: Any, gains: Sequence[float], loss: Callable[..., Tensor] | None = None
 ) -> Float[Tensor, " gains"]:
-    """Rates of the model itself, measured on a copy all of whose `linearizable_activations` get the gain."""
+    """Rates of the model itself, measured on a copy all of whose `linearizable_activations` get the gain.
+
+    Args:
+        model: Copied, not changed.
+        batch: As for `probe.record`.
+        gains: Where to measure.
+        loss: As for `probe.record`.
+    """
     return torch.tensor([recorded_rate(found) for found in _recordings_by_gain(model, batch, gains, loss)])
 
 
@@ -128,6 +157,13 @@ def simulated_rates(
 
     The ends are left out because the input and the loss still act there. Networks of one seed have the same weights at
     all gains.
+
+    Args:
+        chain: The layers; its gain is replaced.
+        gains: Where to simulate.
+        samples: Number of samples.
+        depth: Number of layers, at least 12.
+        seeds: One network each.
     """
     if depth < 12:
         raise ValueError(f"depth is {depth}, but a rate needs at least 12 layers")
@@ -145,6 +181,12 @@ def predicted_rates(
     network: Hyperparameters, inputs: Inputs, gains: Sequence[float], depth: int = 12
 ) -> Float[Tensor, " gains"]:
     """Rates by theory (`theory.propagate`), over the deeper half of `depth` layers of such a network.
+
+    Args:
+        network: The network; the gain of its activation is replaced.
+        inputs: Statistics of the batch.
+        gains: Where to predict.
+        depth: Number of layers.
 
     Raises:
         NoTheory: Where theory has no gradients: orthogonal weights with batch norm.

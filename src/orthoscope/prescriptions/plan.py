@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from torch import nn
 
+from orthoscope import report
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.diagnosis.inspection import doubt_that_drawn
 from orthoscope.findings import Verdict
@@ -16,12 +17,29 @@ from orthoscope.probe.modules import unwrapped
 
 @dataclass(frozen=True)
 class Plan(Sequence[Prescription]):
-    """What to try, in this order; empty for a healthy network."""
+    """Prescriptions in the order in which to try them, as a sequence; empty for a healthy network. Made by `prescribe`.
+
+    Attributes:
+        diagnosis: The diagnosis that they follow from.
+        steps: The prescriptions.
+        refusal: Why weights may not be changed; empty if they may.
+        allowed: Whether the user said that the weights are not trained, or may be lost.
+    """
 
     diagnosis: Diagnosis
     steps: tuple[Prescription, ...]
-    refusal: str = ""  # why weights may not be touched; empty if they may
-    allowed: bool = False  # whether the user said that the weights are not trained, or may be lost
+    refusal: str = ""
+    allowed: bool = False
+
+    def __str__(self) -> str:
+        name, verdict = self.diagnosis.name, self.diagnosis.verdict
+        if not self.steps:
+            return f"{name} is {verdict}: nothing to change"
+        first = f"{name} is {verdict}: {len(self.steps)} prescriptions, the most promising first"
+        refused = [self.refusal] if self.refusal else []
+        return "\n".join([first, *refused, "", report.plan_text([step.as_document() for step in self.steps])])
+
+    __repr__ = __str__
 
     @overload
     def __getitem__(self, index: int) -> Prescription: ...
@@ -38,20 +56,31 @@ class Plan(Sequence[Prescription]):
 
     @property
     def applicable(self) -> tuple[Prescription, ...]:
-        """The steps that change the model; the others are advice."""
+        """The steps that change the model; the others are advice for the training loop or the code."""
         return tuple(step for step in self.steps if step.applies)
 
     def apply_(self, model: nn.Module, batch: Any, loss: Any = None) -> tuple[Prescription, ...]:
-        """Try the steps on copies, then make the best of them in place; returns what was done and measured.
+        """Try the steps on copies, then apply the best of them in place.
 
-        All or nothing: if no step helps, a ValueError says so and the model is as it was. So it is if its weights,
-        as they are now, may be trained (`doubt`) and `prescribe` was not told otherwise.
+        All or nothing: if no step helps, the model is unchanged. So it is if its weights may be trained (`doubt`) and
+        `prescribe` was not told otherwise.
+
+        Args:
+            model: Changed in place.
+            batch: As for `diagnose`.
+            loss: As for `diagnose`.
+
+        Returns:
+            The steps that were applied, with their measured effect.
+
+        Raises:
+            ValueError: If nothing was changed, with the reason.
         """
         from orthoscope.prescriptions.trials import fix_by_plan
 
         if self.applicable and (doubt := self.doubt(model)):
             raise ValueError(
-                f"nothing was changed, for the weights may be trained ({doubt}): if they are not, "
+                f"nothing was changed, because the weights may be trained ({doubt}): if they are not, "
                 "prescribe(diagnosis, trained=False) allows new ones in place"
             )
         fixed = fix_by_plan(self, model, batch, loss)
@@ -68,11 +97,24 @@ class Plan(Sequence[Prescription]):
 
 
 def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialize: bool = False) -> Plan:
-    """What to change, in the order in which it is worth trying, each with what theory expects of it.
+    """Prescribe changes for a diagnosed network, in the order in which to try them, each with its predicted effect.
 
-    Weights that are trained are left alone: with `trained`, or where the network shows signs of it (see
-    `orthoscope.diagnosis.inspection.signs_of_training`; `trained=False` says they are none), only advice is given,
-    unless `reinitialize` asks for new weights. `Plan.apply_` wants more than no signs: see there.
+    Args:
+        diagnosis: From `diagnose`.
+        trained: Whether the weights are trained, which leaves them unchanged. By default judged by signs (see
+            `orthoscope.diagnosis.inspection.signs_of_training`); False says that they are not.
+        reinitialize: Allow new weights for a trained network.
+
+    Returns:
+        The plan; only advice if the weights are left unchanged.
+
+    Raises:
+        ValueError: If the argument is not a diagnosis.
+
+    Example:
+        >>> model = orthoscope.models.MLP(depth=50, width=32)
+        >>> orthoscope.prescribe(orthoscope.diagnose(model, torch.randn(64, 32)))[0].name
+        'orthogonal weights'
     """
     if not isinstance(diagnosis, Diagnosis):
         raise ValueError(
@@ -80,9 +122,9 @@ def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialize
         )
     if diagnosis.verdict is Verdict.HEALTHY:
         return Plan(diagnosis, ())
-    signs = diagnosis.anatomy.trained if trained is None else "you say that it is trained" if trained else ""
+    signs = diagnosis.anatomy.trained if trained is None else "trained=True was given" if trained else ""
     if signs and not reinitialize:
-        refusal = f"the weights are left alone, for {signs}: reinitialize=True allows new ones"
+        refusal = f"the weights are left unchanged, because {signs}: reinitialize=True allows new ones"
         return Plan(diagnosis, advice_for(diagnosis), refusal)
     found = [step for remedy in REMEDIES if (step := remedy(diagnosis)) is not None]
     return Plan(diagnosis, (*found, *advice_for(diagnosis)), allowed=trained is False or reinitialize)

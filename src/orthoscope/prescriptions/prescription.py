@@ -1,4 +1,4 @@
-"""A prescription: a change as a function and as code, why it is made, what theory predicts of it, what was measured."""
+"""A prescription: a change as a function and as code, its reason, its predicted effect and its measured one."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from orthoscope import report
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.diagnosis.checks import fitted_slope
 from orthoscope.diagnosis.expectations import Expectation, expected_numbers
@@ -19,21 +20,23 @@ from orthoscope.report.document import copied
 
 @dataclass(frozen=True)
 class Change:
-    """A call of a public function: what is run and what is printed are made from the same name and arguments."""
+    """A call of a public function; what is run and what is printed follow from the same name and arguments."""
 
     function: Callable[..., Any]
     name: str  # by which a user calls it, from `import orthoscope` on
     arguments: tuple[Any, ...] = ()  # after the model, and the batch if it is wanted
     options: tuple[tuple[str, Any], ...] = ()
-    batch: bool = False  # whether the function looks at a batch
+    batch: bool = False  # whether the function takes a batch
     seed: int | None = None  # of a generator, where it draws
 
     def apply_(self, model: nn.Module, batch: Any) -> None:
+        """Call the function on a model."""
         drawn = {} if self.seed is None else {"generator": torch.Generator().manual_seed(self.seed)}
         self.function(model, *([batch] if self.batch else []), *self.arguments, **dict(self.options), **drawn)
 
     @property
     def code(self) -> str:
+        """The call as Python code."""
         words = ["model", *(["batch"] if self.batch else []), *map(repr, self.arguments)]
         words += [f"{name}={value!r}" for name, value in self.options]
         if self.seed is not None:
@@ -43,7 +46,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Effect:
-    """Where a network is in the trainability plane; nan where it is not known, and why."""
+    """Gap and slope of a network after a change.
+
+    Attributes:
+        gap: Orthogonality gap; nan if unknown.
+        slope: Growth of the log-gradient per layer toward the input; nan if unknown.
+        reason: Why they are unknown.
+    """
 
     gap: float = math.nan
     slope: float = math.nan
@@ -59,28 +68,41 @@ NOT_PREDICTED = Effect(reason="not predicted")
 
 @dataclass(frozen=True)
 class Prescription:
-    """One thing to do. Without `changes` it is advice, which only the owner of the training loop can follow."""
+    """One change to make. Without `changes` it is advice, which concerns the training loop or the code.
+
+    Attributes:
+        name: Short name.
+        why: The reason, in one sentence.
+        changes: The calls that make the change.
+        advice: Code of what cannot be applied to a model.
+        needs: What it cannot be applied without, such as "at least 64 samples".
+        architecture: Whether modules are replaced or added.
+        foresee: Computes the predicted effect.
+        measured: The measured effect, after a trial.
+        verdict: The verdict, after a trial.
+        outcome: "kept", or why not.
+    """
 
     name: str
     why: str
     changes: tuple[Change, ...] = ()
-    advice: str = ""  # code of what cannot be applied to a model
-    needs: str = ""  # what it cannot be applied without, as "at least 64 samples"
-    architecture: bool = False  # whether modules are replaced or added, not only numbers changed
-    foresee: Callable[[], Effect] = lambda: NOT_PREDICTED  # theory takes its time: asked for when it is looked at
+    advice: str = ""
+    needs: str = ""
+    architecture: bool = False
+    foresee: Callable[[], Effect] = lambda: NOT_PREDICTED
     # After a trial:
     measured: Effect | None = None
     verdict: Verdict | None = None
-    outcome: str = field(default="not tried")  # kept; or why not
+    outcome: str = field(default="not tried")
 
     @property
     def predicted(self) -> Effect:
-        """What theory expects of it, or why theory expects nothing."""
+        """The effect that theory predicts, or why it predicts none."""
         return self.foresee()
 
     @property
     def code(self) -> str:
-        """What to paste: `import orthoscope`, `import torch`, `model` and `batch` are assumed."""
+        """Code to paste, after `import orthoscope`, `import torch`, and with `model` and `batch` defined."""
         return "\n".join(change.code for change in self.changes) or self.advice
 
     @property
@@ -97,6 +119,11 @@ class Prescription:
         for change in self.changes:
             change.apply_(model, batch)
 
+    def __str__(self) -> str:
+        return report.plan_text([self.as_document()])
+
+    __repr__ = __str__
+
     def as_document(self) -> document.Prescription:
         """Return the part of the documents of a plan and of a fix."""
         return copied(
@@ -109,12 +136,12 @@ class Prescription:
 
 
 def foreseen(diagnosis: Diagnosis, **changed: Any) -> Callable[[], Effect]:
-    """The effect of other arguments, worked out once, when it is first asked for."""
+    """The predicted effect of other arguments, computed once, when first asked for."""
     return cache(lambda: predicted_effect(diagnosis, **changed))
 
 
 def predicted_effect(diagnosis: Diagnosis, **changed: Any) -> Effect:
-    """Gap after the last hidden layer and slope of the log-gradient, were the network made with other arguments."""
+    """Gap after the last hidden layer and slope of the log-gradient if the network were built with other arguments."""
     expected = diagnosis.expected
     if expected.refusal:
         return Effect(reason=f"not predicted: {expected.refusal}")
@@ -132,9 +159,9 @@ _BATCH = "batch = ...  # what it is called with"
 
 
 def snippet(steps: Sequence[Prescription], build: str = _BUILD, batch: str = _BATCH, weights: str | None = None) -> str:
-    """Imports, the network, every step in order, and the fixed weights if they were written; "" if there is no step.
+    """Code of all steps with imports, the network, and the fixed weights if they were saved; "" without steps.
 
-    Weights are loaded after the changes: these decide which modules there are.
+    Weights are loaded after the changes, which determine the modules.
     """
     if not steps:
         return ""

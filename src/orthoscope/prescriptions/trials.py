@@ -1,4 +1,4 @@
-"""`fix`: prescriptions are tried on copies and measured again; the best are kept, with the code for them."""
+"""`fix`: prescriptions are tried on copies and measured again; the best are kept, with their code."""
 
 import copy
 from collections.abc import Callable
@@ -21,7 +21,19 @@ from orthoscope.report.document import Confirmations, FixDocument, FixOutcome, V
 
 @dataclass(frozen=True, repr=False)
 class Fix(Viewed):
-    """`model` is a copy with `steps` applied in order; `plan` is all that was thought of and what became of it."""
+    """Outcome of trying prescriptions on copies of a network; made by `fix`.
+
+    Attributes:
+        model: A copy of the network with `steps` applied.
+        before: Diagnosis of the network.
+        after: Diagnosis of the copy.
+        steps: The prescriptions that were kept, in order.
+        plan: All prescriptions, with the outcome of each.
+        outcome: How it ended.
+        sentence: The same in words.
+        confirmations: Short trainings of the network before and after, if asked for.
+        code: Code to paste, where more is known of how the network is built.
+    """
 
     model: nn.Module
     before: Diagnosis
@@ -30,16 +42,17 @@ class Fix(Viewed):
     plan: tuple[Prescription, ...]
     outcome: FixOutcome
     sentence: str
-    confirmations: tuple[Confirmation, Confirmation] | None = None  # of the network before and after
-    code: str = ""  # where more is known of how the network is built
+    confirmations: tuple[Confirmation, Confirmation] | None = None
+    code: str = ""
 
     @property
     def snippet(self) -> str:
-        """Code to paste: it makes the same changes, to the last bit, on a network built in the same way."""
+        """Code that makes the same changes, bit for bit, on a network built in the same way."""
         return self.code or snippet(self.steps)
 
     @property
     def comparison(self) -> Comparison:
+        """The two diagnoses side by side."""
         return compare(self.before, self.after)
 
     def as_document(self, details: bool = True) -> FixDocument:
@@ -76,7 +89,7 @@ class _State:
         return axes(self.diagnosis)
 
     def rank(self, before: Axes) -> tuple[bool, tuple[float, ...]]:
-        """Smaller is better: what the rule keeps comes before what it does not, however mild that is."""
+        """Sort key, smaller is better: states that the rule keeps come first."""
         return not kept(before, self.axes), self.axes.badness
 
 
@@ -93,18 +106,35 @@ def fix(
     name: str | None = None,
     progress: Progress = lambda share, what: None,
 ) -> Fix:
-    """Diagnose, prescribe, try prescriptions on copies, and keep what helps; `model` itself is left as it is.
+    """Diagnose, prescribe, try prescriptions on copies, and keep what helps; `model` itself is left unchanged.
 
-    At most `steps` prescriptions are combined: the first that makes the network healthy with gradients to spare, or
-    else the one that leaves it least bad of those that the rule keeps, and from there again. The rule (`axes.kept`):
-    the verdict gets no worse, an axis that was sick or at risk improves, one that was healthy stays healthy; if both
-    were sick, both improve. `.model` of the result is the fixed copy, `.snippet` the code that makes the changes on
-    your network.
+    The first prescription that makes the network healthy with gradients to spare is kept, or else the best of those
+    that the rule (`comparison.kept`) allows; from there again. The rule: the verdict gets no worse, what was sick or at
+    risk improves, and what was healthy stays healthy, for samples (forward) and for gradients (backward). Where weights
+    show no sign of training and are not known to be untrained either, the copy gets new ones, and `.sentence` says so.
 
-    `trained` and `reinitialize` are as in `prescribe`: trained weights are left alone unless you allow new ones. Where
-    they show no sign of training and are not known to be fresh either, the copy gets new ones, and `.sentence` says so.
-    A batch of fewer than 8 samples, or a network whose weight layers are never seen to run, is refused by a ValueError.
-    `progress` is called with the share of the trials that is done at most, and with what is going on.
+    Args:
+        model: Any module.
+        batch: As for `diagnose`, at least 8 samples.
+        loss: As for `diagnose`.
+        steps: Combine at most so many prescriptions.
+        trained: As for `prescribe`.
+        reinitialize: As for `prescribe`.
+        max_samples: As for `diagnose`.
+        seed: As for `diagnose`.
+        name: As for `diagnose`.
+        progress: Called with an upper bound of the share of the trials that is done, and with what is tried.
+
+    Returns:
+        The fixed copy (`.model`), the code that makes the changes (`.snippet`), and both diagnoses.
+
+    Raises:
+        ValueError: If the batch is too small or degenerate, or no weight layer is seen to run.
+
+    Example:
+        >>> model = orthoscope.models.MLP(depth=50, width=32)
+        >>> orthoscope.fix(model, torch.randn(64, 32)).after.verdict
+        <Verdict.HEALTHY: 'HEALTHY'>
     """
     progress(0.0, "diagnosing")
     before = diagnose(model, batch, loss, name=name, max_samples=max_samples, seed=seed)
@@ -124,7 +154,7 @@ def fix_by_plan(
     seed: int = 0,
     progress: Progress = lambda share, what: None,
 ) -> Fix:
-    """The same for a plan that was made before, of the same network."""
+    """The same for a plan of the same network that was made before."""
     before = plan.diagnosis
     _refuse_unjudgeable(before)
     if before.verdict is Verdict.HEALTHY:
@@ -160,9 +190,9 @@ def _next(
     tried: dict[str, Prescription],
     trying: Callable[[int, Prescription], None],
 ) -> _State | None:
-    """The first step that makes the network comfortable, or the best of them; None if none helps.
+    """The first step that makes the network comfortable, or else the best one; None if none helps.
 
-    The best is the least bad of those that the rule keeps, and if it keeps none, of all: the next step may mend that.
+    The best is the least bad of those that the rule keeps, or, if it keeps none, of all.
     """
     before = axes(plan.diagnosis)
     best = state
@@ -193,13 +223,13 @@ def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model:
     before = plan.diagnosis
     attempted = tuple(tried.get(step.name, step) for step in plan.steps)
     if not state.steps or not kept(axes(before), state.axes):
-        sentence = "nothing that was tried mends the network without harm elsewhere: nothing was changed"
+        sentence = "no prescription improved the network without making something else worse: nothing was changed"
         return _unchanged(model, plan, FixOutcome.NOTHING_HELPED, sentence, attempted)
     steps = tuple(replace(step, outcome="kept") for step in state.steps)
     done = {step.name: step for step in steps}
     sentence = f"{before.verdict} → {state.diagnosis.verdict} by {', then '.join(done)}"
     if doubt := plan.doubt(model):
-        sentence += f"; on a copy, for your weights may be trained ({doubt})"
+        sentence += f"; on a copy, because your weights may be trained ({doubt})"
     return Fix(
         state.model,
         before,
@@ -218,10 +248,10 @@ def _unchanged(
 
 
 def _refuse_unjudgeable(diagnosis: Diagnosis) -> None:
-    """A fix must be able to tell whether it helps: several samples, and layers whose order is known."""
+    """Raise a ValueError if it cannot be told whether a change helps: too few samples, or no known order of layers."""
     if diagnosis.recording.samples < FEWEST_SAMPLES:
         raise ValueError(
-            f"a batch of {diagnosis.recording.samples} is too small to tell whether a change helps: "
+            f"the batch has {diagnosis.recording.samples} samples, too few to tell whether a change helps: "
             f"give at least {FEWEST_SAMPLES} samples"
         )
     if not any(layer.depth is not None for layer in diagnosis.layers):

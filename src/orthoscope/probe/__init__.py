@@ -1,4 +1,4 @@
-"""One pass through any model, everything recorded."""
+"""One forward and backward pass through any model, with every layer's representations and gradients measured."""
 
 from orthoscope.findings import Status
 from orthoscope.probe.jacobians.residual import BlockJacobian, ResidualJacobians, layer_jacobians, residual_jacobians

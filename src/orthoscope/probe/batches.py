@@ -1,4 +1,4 @@
-"""From what a user calls a batch to what a model is called with."""
+"""The batch of a user, read as the arguments of `forward`."""
 
 import dataclasses
 import inspect
@@ -20,7 +20,7 @@ class Call:
 
     @property
     def samples(self) -> int:
-        """Size of the first dimension of the first tensor: what the whole of Orthoscope calls samples."""
+        """Number of samples: the size of the first dimension of the first tensor."""
         first = next(tensors_in((self.args, self.kwargs)), None)
         if first is None or first.ndim == 0:
             raise ValueError(
@@ -31,7 +31,7 @@ class Call:
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """All tensors in nested tuples, lists, dicts and dataclasses, in the order a reader would meet them."""
+    """All tensors in nested tuples, lists, dicts and dataclasses, in order."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Mapping):
@@ -48,10 +48,9 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 def as_call(model: nn.Module, batch: Any, with_target: bool = False) -> Call:
     """Read a tensor, tuple, dict or DataLoader as the arguments of `model.forward`.
 
-    A dict is keyword arguments, or the one argument there is if the names do not fit. A tuple is positional
-    arguments; of a pair, the second is the target if `forward` takes only one argument, or needs only one and
-    the pair comes from a DataLoader or a loss waits for it (`with_target`). A DataLoader stands for its first
-    batch.
+    A dict is keyword arguments, or the single argument if the names do not fit. A tuple is positional arguments. The
+    second of a pair is the target if `forward` takes only one argument, or if it requires only one and the pair comes
+    from a DataLoader or `with_target` is set. A DataLoader stands for its first batch.
     """
     if isinstance(batch, Call):
         return batch
@@ -71,7 +70,7 @@ def as_call(model: nn.Module, batch: Any, with_target: bool = False) -> Call:
         return Call(args=(batch,))
     raise ValueError(
         f"a batch is a tensor, tuple, dict or DataLoader, got {type(batch).__name__}: "
-        "give what you would call the model with"
+        "pass what the model is called with"
     )
 
 

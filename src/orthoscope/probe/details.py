@@ -1,6 +1,6 @@
-"""What a page draws of a layer beside its metrics: spectrum, cosines and Gram matrix of samples, spectrum of weights.
+"""Details of a layer for a page: spectrum, cosines and Gram matrix of its samples, and the spectrum of its weight.
 
-Computed only when a view asks for it, from the factors that the hooks kept and from the weights while they are alive.
+Computed only when a view asks for them, from the factors that the hooks kept and from the weights while they exist.
 """
 
 import base64
@@ -23,8 +23,11 @@ from orthoscope.probe.samples import evenly_spaced
 
 _DIGITS = 4  # significant ones of a number that is drawn: more than a screen shows
 
-# Details are finer while layers are few: a kilobyte a layer, a third of it where there are thousands.
-_MANY_LAYERS, _MOST_LAYERS = 400, 3000  # from which on they are coarse; so many layers have them
+# Resolution falls with the number of layers: a kilobyte per layer, a third of it for thousands of layers.
+_MANY_LAYERS, _MOST_LAYERS = (
+    400,
+    3000,
+)  # number of layers from which resolution is low; largest number of layers with details
 
 _LARGEST_SIDE = 256  # shorter side of a weight matrix whose spectrum is computed; the time grows as its cube
 _MOST_WORK = 1 << 31  # multiply-adds for all spectra of weights; weights of later layers are left out
@@ -33,7 +36,7 @@ _SINGULAR_VALUES = 32
 
 @dataclass(frozen=True)
 class Picture:
-    """The samples of one layer, to be drawn. Numbers are rounded: the metrics are in `Representation`."""
+    """The samples of one layer, to be drawn; numbers are rounded, and the exact metrics are in `Representation`."""
 
     centered_rank: float  # effective rank of the samples without their mean
     eigenvalues: tuple[float, ...]  # of n·G/tr G, so that their mean is 1; largest first
@@ -119,9 +122,15 @@ class WeightSpectrum:
     columns: int
     values: tuple[float, ...]
 
+    def __str__(self) -> str:
+        ends = f"from {self.values[0]:.3g} to {self.values[-1]:.3g}" if self.values else "none"
+        return f"singular values of a {self.rows}×{self.columns} matrix: {ends}"
 
-class Weights:
-    """Weak references to the weight layers of a model, and what tells that their parameters have changed since."""
+    __repr__ = __str__
+
+
+class WeightReferences:
+    """Weak references to the weight layers of a model, with their state, so that later changes are noticed."""
 
     def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
         wanted = set(names)
@@ -137,7 +146,7 @@ class Weights:
         return {"_layers": {}, "_unreachable": self._unreachable + len(self._layers)}
 
     def unchanged(self) -> Iterator[tuple[str, nn.Module]]:
-        """Yield the layers that are alive and whose parameters are unchanged; writes through `.data` are not seen."""
+        """Yield layers that still exist with unchanged parameters; writes through `.data` are not noticed."""
         for name, (reference, parameters) in self._layers.items():
             module = reference()
             if module is None:
@@ -162,7 +171,7 @@ def _state(parameter: nn.Parameter) -> tuple[int, int | None]:
     return version(parameter), address(parameter)
 
 
-def weight_spectra(weights: Weights) -> Mapping[str, WeightSpectrum]:
+def weight_spectra(weights: WeightReferences) -> Mapping[str, WeightSpectrum]:
     """Compute singular values, by layer name, of small `Linear` layers and convolutions of one group."""
     by_shape: dict[tuple[int, int], dict[str, Tensor]] = {}
     work = 0

@@ -1,6 +1,6 @@
-"""The probe on many processes: a batch split over them by DDP, FSDP2 or HSDP is measured as if one process had it all.
+"""The probe on many processes: a batch split by DDP, FSDP2 or HSDP is measured as if one process held all of it.
 
-`Processes` is how they talk to each other, `SplitBatch` reads samples as `WholeBatch` does on one process, and
+`Processes` exchanges tensors, `SplitBatch` reads samples as `WholeBatch` does on one process, and
 `SynchronizedBatchNorm` gives batch norm the statistics of the whole batch.
 """
 
@@ -35,10 +35,10 @@ from orthoscope.probe.samples import (
     unit_direction,
 )
 
-# Numbers in one message: enough to say how the tensors of an output could be read.
+# Numbers in one message: enough to describe the possible layouts of the tensors of an output.
 _WORDS = 16
 _FINE, _FAILED = 1, 0
-# Tensors of an output that the processes look at together.
+# Tensors of an output that the processes compare.
 _CANDIDATES = 4
 
 
@@ -140,7 +140,7 @@ class Processes:
         """Tell the others how many samples this process has, and return the batch as all of them see it."""
         counts = tuple(count for (count,) in self.agree("the batch", [samples]))
         if not any(counts):
-            raise self.failure("the batch has no samples: give at least one, or eight for angles to tell anything")
+            raise self.failure("the batch has no samples: give at least one, or eight for meaningful angles")
         return SplitBatch(self, counts)
 
     def gather(self, tensor: Tensor) -> Shaped[Tensor, "processes ..."]:
@@ -222,7 +222,7 @@ class Processes:
         gathered = self.gather(torch.tensor(words + [0] * (_WORDS - len(words)), dtype=torch.int64)).tolist()
         for rank, (state, where, *_) in enumerate(gathered):
             if state == _FAILED:
-                raise self._end(f"rank {rank} could not go on with its part of the batch: its own error says why")
+                raise self._end(f"rank {rank} failed on its part of the batch: see its own error")
             if where != words[1]:
                 raise self._end(
                     f"the ranks ran different modules: rank {self.rank} is at {step}, rank {rank} elsewhere; "
@@ -241,7 +241,7 @@ class Processes:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Context in which a process that fails tells the others where they next agree, so that they do not wait."""
+        """Context in which a failing process notifies the others at their next exchange, so that they do not wait."""
         try:
             yield
         except Exception:
@@ -346,14 +346,17 @@ class SplitBatch:
         return None
 
     def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
+        """`linalg.gram_factor` of at most `most` samples of the whole batch."""
         return self.processes.gram_factor(reading.matrix[self.local_indices(most)], self.local_counts(most))
 
     def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
+        """`linalg.gram_factor` of the tokens of a few sequences of the whole batch."""
         tokens = evenly_spaced(sequences.shape[1], TOKENS)
         factors = sample_factor(sequences[self.local_indices(SEQUENCES)][:, tokens])
         return self.processes.gather_rows(factors, self.local_counts(SEQUENCES))
 
     def differ(self, tensor: Tensor | None) -> bool:
+        """True if any sample of the whole batch differs from the first."""
         if tensor is None or tensor.ndim == 0 or tensor.shape[0] != self.samples:
             tensor = None
         differs = tensor is not None and bool((tensor[1:] != tensor[:1]).any())
@@ -367,6 +370,7 @@ class SplitBatch:
         return bool((firsts[1:] != firsts[:1]).any())
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Each flag, or-ed over processes."""
         return tuple(self.processes.any(flags))
 
     def direction(self, tensor: Tensor, reading: Reading | None, generator: torch.Generator) -> Tensor:
@@ -384,16 +388,20 @@ class SplitBatch:
         return direction.narrow(reading.dimension, self.start * rows, self.samples * rows).to(tensor)
 
     def synchronize(self, step: str) -> None:
+        """Check that every process has come to the same step."""
         self.processes.agree(step)
 
     def batch_norm(self) -> "SynchronizedBatchNorm":
+        """Context in which batch norm takes its statistics over all processes."""
         return SynchronizedBatchNorm(self.processes)
 
     def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
+        """For each parameter, whether it is zero on every process."""
         held = self.processes.any([bool(_shard(parameter.detach()).any()) for parameter in parameters])
         return [not values for values in held]
 
     def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
+        """Norms over the whole batch."""
         return self.processes.norms(norms)
 
     def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:

@@ -1,7 +1,7 @@
-"""The hooks: what is taken from each module call while it happens. Small reductions only, never an activation.
+"""Forward and gradient hooks: each module call is reduced to a few small tensors at once; no activation is kept.
 
-Hooks on tensors, not on modules, follow gradients: module backward hooks refuse in-place operations. Outputs are
-reduced inside the forward hook: a stored tensor may be overwritten in place later.
+Gradients are followed by hooks on tensors, because module backward hooks refuse in-place operations. Outputs are
+reduced inside the forward hook, because a stored tensor may be overwritten in place later.
 """
 
 import weakref
@@ -23,9 +23,9 @@ from orthoscope.probe.samples import CHANNELS_FIRST, Reading, SampleReader, is_z
 _EQUAL = 1e-6
 
 
-@dataclass(eq=False)  # two calls are never the same call, whatever they hold
+@dataclass(eq=False)  # compared by identity
 class ModuleCall:
-    """What one module call leaves behind: triangular factors of its output, a gradient norm, and a few facts."""
+    """What is kept of one module call: triangular factors of its output, a gradient norm, and a few facts."""
 
     name: str
     index: int  # 0 for the first call of this module in the pass
@@ -153,11 +153,10 @@ class Observer:
             return
         index = self._counts.get(name, 0)
         self._counts[name] = index + 1
-        # Autocast needs no handling: it leaves float64 alone, which is all that is computed with here.
         with torch.no_grad():
             call = self._measure(name, index, module, inputs, replaced_with(reading, tensor=tensor.detach()))
         self.calls.append(call)
-        # The version tells `relu_(x)` from `x`: one tensor object, two representations.
+        # The version distinguishes `relu_(x)` from `x`: one tensor object, two representations.
         self._last_seen[id(tensor)] = (weakref.ref(tensor), version(tensor), call)
         self._follow_gradient(tensor, call)
         if call.weighted:
@@ -170,11 +169,11 @@ class Observer:
         tensor = reading.tensor
         channels_first = tensor.ndim == 3 and self._has_channels_first(module, inputs)
         sequences = None if channels_first else reading.sequences
-        # On the CPU, where they are small: parts of a model may live on different devices.
+        # On the CPU, where they are small: parts of a model may be on different devices.
         factor = self.samples.gram_factor(reading, self.max_samples).cpu()
         equal_outputs = len(factor) < 2 or not float(factor[1, 1].abs()) > _EQUAL * float(factor[0, 0].abs())
         first = next((t.detach() for t in tensors_in(inputs)), None) if equal_outputs else None
-        # The factor is finite only if all compared entries are; the others are looked at apart.
+        # The factor is finite only if all compared entries are; the others are checked separately.
         all_compared = reading.total <= self.max_samples
         finite = bool(factor.isfinite().all()) if all_compared else _is_finite(tensor)
         not_finite, input_is_there = self.samples.any(not finite, first is not None and not is_zero(first))

@@ -1,4 +1,4 @@
-"""From what the hooks left behind to the rows of a recording: one `Layer` a module call, with all its metrics."""
+"""Rows of a recording: one `Layer` per module call with all its metrics, from what the hooks kept."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -27,10 +27,20 @@ _STACK_ELEMENTS = 1 << 16
 
 @dataclass(frozen=True)
 class Representation:
-    """Metrics of samples, or of tokens; `orthoscope.metrics` defines each. nan: undefined."""
+    """Metrics of samples, or of tokens, defined in `orthoscope.metrics`; nan where undefined.
+
+    Attributes:
+        gap: Orthogonality gap.
+        isometry_gap: Isometry gap; infinite if the samples are linearly dependent.
+        effective_rank: Effective rank.
+        stable_rank: Stable rank.
+        numerical_rank: Numerical rank in float32.
+        overlap: Mean cosine of two samples.
+        mean_energy: Share of the energy in the mean of the batch.
+    """
 
     gap: float
-    isometry_gap: float  # infinite: rank-deficient
+    isometry_gap: float
     effective_rank: float
     stable_rank: float
     numerical_rank: float
@@ -40,28 +50,57 @@ class Representation:
 
 @dataclass(frozen=True)
 class Layer:
-    """The output of one module call. Gradient norms are over the whole batch, all else over `samples` of it.
+    """The output of one module call.
 
-    `depth` counts weight layers from the input.
+    Attributes:
+        index: Position among all module calls.
+        name: Name of the module.
+        call: 0 for the first call of this module in the pass.
+        kind: Class of the module.
+        depth: Number of weight layers from the input up to this one; None for modules without a weight matrix.
+        shape: Shape of the output for the whole batch.
+        samples: Number of samples that the metrics compare.
+        units: Numbers per sample.
+        status: Measured, zero by design, dead, constant, or not finite.
+        rms: Root mean square of the compared entries.
+        sample_view: Metrics of samples; None if they were not measured.
+        token_view: Metrics of tokens within a sequence; None without sequences.
+        gradient_norm: Norm of the gradient of the loss with respect to this output, over the whole batch; None if none
+            arrived.
+        weight_gradient_norm: The same for the weight matrices of the module.
+        also: Modules that returned the very same tensor.
+        trainable: Whether a parameter of the module requires a gradient.
+        tokens: Number of tokens of a sequence that were compared; 0 without `token_view`.
     """
 
     index: int
     name: str
-    call: int  # 0 for the first call of this module in the pass
+    call: int
     kind: str
-    depth: int | None  # None for modules without a weight matrix
+    depth: int | None
     shape: tuple[int, ...]
-    samples: int  # rows that the metrics compare
+    samples: int
     units: int
     status: Status
     rms: float
     sample_view: Representation | None
     token_view: Representation | None
-    gradient_norm: float | None  # of the loss with respect to this output; None: not observed
+    gradient_norm: float | None
     weight_gradient_norm: float | None
-    also: tuple[str, ...] = ()  # modules that passed the very same tensor on
-    trainable: bool = False  # whether any parameter of its own requires a gradient
-    tokens: int = 0  # tokens of a sequence that were compared; 0 without a token view
+    also: tuple[str, ...] = ()
+    trainable: bool = False
+    tokens: int = 0
+
+    def __str__(self) -> str:
+        size = "×".join(map(str, self.shape)) or "scalar"
+        gradient = "" if self.gradient_norm is None else f", gradient norm {self.gradient_norm:.3g}"
+        first = f"{self.name or '(model)'}: {self.kind} {size}"
+        if self.sample_view is None:
+            return f"{first}, {self.status}{gradient}"
+        rank = f"effective rank {self.effective_rank:.1f} of {self.capacity}"
+        return f"{first}, gap {self.gap:.2f}, {rank}, overlap {self.overlap:.2f}, rms {self.rms:.3g}{gradient}"
+
+    __repr__ = __str__
 
     @property
     def capacity(self) -> int:
@@ -75,22 +114,27 @@ class Layer:
 
     @property
     def gap(self) -> float:
+        """Orthogonality gap of the samples; nan if they were not measured."""
         return self._of_samples("gap")
 
     @property
     def isometry_gap(self) -> float:
+        """Isometry gap of the samples; nan if they were not measured."""
         return self._of_samples("isometry_gap")
 
     @property
     def effective_rank(self) -> float:
+        """Effective rank of the samples; nan if they were not measured."""
         return self._of_samples("effective_rank")
 
     @property
     def overlap(self) -> float:
+        """Mean cosine of two samples; nan if they were not measured."""
         return self._of_samples("overlap")
 
     @property
     def mean_energy(self) -> float:
+        """Share of the energy in the mean of the batch; nan if it was not measured."""
         return self._of_samples("mean_energy")
 
     def _of_samples(self, name: str) -> float:
@@ -132,9 +176,9 @@ def layers_of(observer: Observer) -> list[Layer]:
 
 
 def input_layer(call: Call, observer: Observer) -> Layer:
-    """Make a row of the batch itself, so that a degenerate input is not blamed on the network."""
+    """Make a row of the batch itself, so that a degenerate batch is recognized as the cause."""
     tensor = next(tensors_in((call.args, call.kwargs)))
-    # Token ids are names, not magnitudes: all that is asked of them is whether they differ.
+    # Token ids are labels without size: only their differences matter.
     values = tensor.detach().double() if not tensor.is_complex() else torch.view_as_real(tensor.detach()).double()
     reading = observer.samples.read(values, "the batch")
     assert reading is not None, "the batch counts its own samples"

@@ -1,4 +1,4 @@
-"""One pass through any model, forward and backward, everything recorded, nothing changed."""
+"""One forward and backward pass through any model, measured layer by layer; the model is left unchanged."""
 
 import contextlib
 import warnings
@@ -19,20 +19,43 @@ from orthoscope.probe.restore import probing_mode, unguarded, untouched
 from orthoscope.probe.samples import WholeBatch
 
 Loss = Callable[..., Tensor]
+_LINES = 30  # layers that a recording prints
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What one pass showed: a row for the input, rows for the layers, and what was not seen."""
+    r"""The measurements of one pass.
+
+    Attributes:
+        input: The batch itself, as a row.
+        layers: One row per module call, in order.
+        unobserved: By module name, why it has no row.
+        parameters: Number of parameters.
+        samples: Samples in the whole batch.
+        gradient_source: What was differentiated, in words; empty if nothing could be.
+        notes: Remarks about the pass.
+        factors: Triangular factors $F$, $FF^\top = HH^\top$, one per layer, if they were kept.
+    """
 
     input: Layer
     layers: tuple[Layer, ...]
-    unobserved: Mapping[str, str]  # module name -> why
+    unobserved: Mapping[str, str]
     parameters: int
     samples: int
-    gradient_source: str  # what was differentiated, in words; empty if nothing could be
+    gradient_source: str
     notes: tuple[str, ...]
-    factors: tuple[Tensor, ...] = field(default=(), repr=False, compare=False)  # FFᵀ = HHᵀ, one a layer, if asked for
+    factors: tuple[Tensor, ...] = field(default=(), repr=False, compare=False)
+
+    def __str__(self) -> str:
+        shown = [str(layer) for layer in self.layers]
+        if len(shown) > _LINES:
+            half = _LINES // 2
+            shown = [*shown[:half], f"… {len(shown) - 2 * half} more", *shown[-half:]]
+        source = f", gradient of {self.gradient_source}" if self.gradient_source else ""
+        first = f"{len(self.layers)} module calls on {self.samples} samples, {self.parameters:,} parameters{source}"
+        return "\n".join([first, *(f"  {line}" for line in shown)])
+
+    __repr__ = __str__
 
 
 def record(
@@ -46,7 +69,7 @@ def record(
     keep_factors: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Recording:
-    """Run a model on a batch once, forward and backward, and measure every module's output on the way.
+    """Run a model on a batch once, forward and backward, and measure every module's output.
 
     The model is left bit-identical. A model under `DistributedDataParallel` or `fully_shard` is recorded by all of its
     processes together: each calls this with its part of the batch, of any size, and gets what one process would get
@@ -70,6 +93,11 @@ def record(
 
     Raises:
         ValueError: If the model, the batch or the loss cannot be used; the message says why and what to do.
+
+    Example:
+        >>> recording = orthoscope.probe.record(orthoscope.models.MLP(depth=4, width=16), torch.randn(8, 16))
+        >>> recording.layers[0].name
+        'layers.0.linear'
     """
     if not isinstance(model, nn.Module):
         raise ValueError(f"the model must be an nn.Module, got {type(model).__name__}")
@@ -197,7 +225,7 @@ def _require_values(model: nn.Module) -> None:
         if is_lazy(parameter):
             raise ValueError(f"{name} is not initialized yet: run the lazy model once on a batch, then diagnose it")
         if parameter.is_meta:
-            raise ValueError(f"{name} is on the meta device and has no values: materialise the model, then diagnose it")
+            raise ValueError(f"{name} is on the meta device and has no values: materialize the model, then diagnose it")
 
 
 def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str, str]:

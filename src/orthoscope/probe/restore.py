@@ -1,4 +1,4 @@
-"""A pass through a model that leaves no trace: weights, buffers, grads, flags, hooks, attributes, random state."""
+"""Run a model and restore everything: weights, buffers, gradients, flags, hooks, attributes, and random state."""
 
 import contextlib
 import random
@@ -24,15 +24,17 @@ def untouched(model: nn.Module) -> Iterator[None]:
     """Context after which, also after an exception, the model and the random generators are as they were before.
 
     Buffers are copied, and parameters of small models. A parameter of a large model is copied just before an operator
-    writes to it, through `.data` as well, so that no second copy of the model is held. Not seen are then writes that
-    bypass torch's operators; and, in any model, what is kept outside parameters, buffers and plain attributes, such as
-    generators of its own or lists within lists.
+    writes to it, through `.data` as well, so that no second copy of the model is held; one that was given other memory
+    (`weight.data = ...`) gets its own back. Not seen are then writes that bypass torch's operators; and, in any model,
+    what is kept outside parameters, buffers and plain attributes, such as generators of its own or lists within lists.
     """
     parameters, buffers = list(model.parameters()), list(model.buffers())
     with _random_state({tensor.device for tensor in (*parameters, *buffers)}), contextlib.ExitStack() as restored:
         # Undone in reverse: attributes first, for a forward pass may have bound a new tensor to a buffer's name.
         tensors = _Tensors(parameters, buffers)
-        restored.callback(tensors.restore)
+        # One by one: an error in the first must not prevent the restoration of grads.
+        for restore in (tensors.restore_hooks, tensors.restore_grads, tensors.restore_flags, tensors.restore_values):
+            restored.callback(restore)
         for module in model.modules():
             restored.callback(_Attributes(module).restore)
         tensors.set_aside()
@@ -87,7 +89,7 @@ class _WriteGuard(TorchDispatchMode):
 class _Tensors:
     """Values of buffers, and of parameters that are written to; grads, flags and hooks of the parameters.
 
-    Grads are set aside, not copied: nobody writes to them. So are hooks that act on a gradient as soon as it has been
+    Grads are set aside, not copied: nothing writes to them. So are hooks that act on a gradient as soon as it has been
     accumulated, such as an optimizer in the backward pass.
     """
 
@@ -99,6 +101,8 @@ class _Tensors:
             _WriteGuard(guarded) if guarded else contextlib.nullcontext()
         )
         self.copies = [(tensor, tensor.detach().clone()) for tensor in (*copied, *buffers)]
+        # Aliases, not copies: `tensor.data = other`, as a conversion or offloading does, is no operator.
+        self.memory = [(t, t.data, address(t)) for t in (*parameters, *buffers) if address(t) is not None]
         self.flags = [(tensor, tensor.requires_grad) for tensor in (*parameters, *buffers)]
         self.grads = [(tensor, tensor.grad) for tensor in (*parameters, *buffers) if tensor.is_leaf]
         hooks = (parameter._post_accumulate_grad_hooks for parameter in parameters)
@@ -111,16 +115,25 @@ class _Tensors:
             holder.clear()
 
     @torch.no_grad()
-    def restore(self) -> None:
+    def restore_values(self) -> None:
+        for tensor, data, where in self.memory:
+            if address(tensor) != where or tensor.shape != data.shape or tensor.dtype != data.dtype:
+                tensor.data = data
         noticed = self.guard.copies if isinstance(self.guard, _WriteGuard) else ()
         for tensor, value in (*self.copies, *noticed):
             if not _same_bits(tensor, value):
                 tensor.copy_(value)
+
+    def restore_flags(self) -> None:
         for tensor, requires_grad in self.flags:
             if tensor.requires_grad is not requires_grad:
                 tensor.requires_grad_(requires_grad)
+
+    def restore_grads(self) -> None:
         for tensor, grad in self.grads:
             tensor.grad = grad
+
+    def restore_hooks(self) -> None:
         for holder, hooks in self.hooks:
             holder.update(hooks)
 
@@ -213,7 +226,7 @@ def probing_mode(model: nn.Module, batch_statistics: bool) -> Iterator[None]:
     for module in model.modules():
         keeps_statistics = isinstance(getattr(module, "running_mean", None), Tensor)
         module.training = batch_statistics and keeps_statistics
-    # `flex_attention` compiles itself, which fails under a dispatch mode, unless told to stay eager.
+    # `flex_attention` compiles itself, which fails under a dispatch mode, unless forced to stay eager.
     may_compile = "torch._dynamo" in sys.modules or "torch.nn.attention.flex_attention" in sys.modules
     stance = torch.compiler.set_stance("force_eager") if may_compile else contextlib.nullcontext()
     with stance:

@@ -128,7 +128,7 @@ def floating_tensors(value: Any) -> Iterator[Tensor]:
 
 @runtime_checkable
 class SampleReader(Protocol):
-    """What the probe asks about the samples of a batch, on one process or on many."""
+    """Reads the samples of a batch, on one process or on many."""
 
     @property
     def total(self) -> int:
@@ -143,7 +143,7 @@ class SampleReader(Protocol):
         """Where the batch goes; None: to the device of the model."""
 
     def read(self, value: Any, what: str) -> Reading | None:
-        """Read the tensor that stands for an output, or return None if none counts the samples."""
+        """Read the first tensor of an output that has a sample dimension; None if there is none."""
 
     def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
         """`linalg.gram_factor` of at most `most` samples, evenly spaced over the whole batch."""
@@ -186,7 +186,7 @@ class WholeBatch:
 
     def __post_init__(self) -> None:
         if not self.total:
-            raise ValueError("The batch has no samples: give at least one, or eight for angles to be meaningful.")
+            raise ValueError("the batch has no samples: give at least one, or eight for meaningful angles")
 
     def read(self, value: Any, what: str) -> Reading | None:
         """Read the first floating-point tensor of an output that counts the samples of the batch.
@@ -201,37 +201,46 @@ class WholeBatch:
         return None
 
     def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
+        """`linalg.gram_factor` of at most `most` samples, evenly spaced."""
         return sample_factor(reading.matrix[evenly_spaced(self.total, most)])
 
     def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
+        """`linalg.gram_factor` of the tokens of a few sequences."""
         samples, tokens = evenly_spaced(self.total, SEQUENCES), evenly_spaced(sequences.shape[1], TOKENS)
         return sample_factor(sequences[samples][:, tokens])
 
     def differ(self, tensor: Tensor | None) -> bool:
+        """True if any sample differs from the first."""
         counts_samples = tensor is not None and tensor.ndim > 0 and tensor.shape[0] == self.total
         return counts_samples and bool((tensor[1:] != tensor[:1]).any())  # type: ignore[index]
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
+        """The flags as they are."""
         return flags
 
     def direction(self, tensor: Tensor, reading: Reading | None, generator: torch.Generator) -> Tensor:
+        """Draw a random direction of unit length; 1 for a single number."""
         if tensor.numel() == 1:
             return torch.ones_like(tensor)
         return unit_direction(tensor.shape, tensor.dtype, generator).to(tensor)
 
     def synchronize(self, step: str) -> None:
-        pass
+        """Do nothing: there is one process."""
 
     def batch_norm(self) -> AbstractContextManager[Any]:
+        """Context that changes nothing: batch norm sees the whole batch."""
         return nullcontext()
 
     def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
+        """For each parameter, whether it is zero everywhere."""
         return [is_zero(parameter.detach()) for parameter in parameters]
 
     def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
+        """The norms as they are."""
         return list(norms)
 
     def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:
+        """Norm of the gradient, by id of the parameter; without those that have none."""
         return {id(parameter): norm(parameter.grad) for parameter in parameters if parameter.grad is not None}
 
 

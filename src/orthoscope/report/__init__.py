@@ -3,7 +3,7 @@
 from orthoscope.report.dataframes import frame
 from orthoscope.report.documents import html, notebook, report_json, schema, write
 from orthoscope.report.figures import figure
-from orthoscope.report.fix_terminal import code_to_paste, comparison_markdown
+from orthoscope.report.fix_terminal import code_to_paste, comparison_markdown, plan_text
 from orthoscope.report.prediction_terminal import comparison_table
 from orthoscope.report.terminal import gallery_table, terminal, text
 
@@ -16,6 +16,7 @@ __all__ = [
     "gallery_table",
     "html",
     "notebook",
+    "plan_text",
     "report_json",
     "schema",
     "terminal",

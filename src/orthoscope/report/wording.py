@@ -50,6 +50,7 @@ def fixed(value: Number | None, decimals: int = 2) -> str:
 
 
 def rank(value: Number | None) -> str:
+    """A rank, with one decimal below 10."""
     return UNDEFINED if value is None else f"{value:.1f}" if value < 10 else f"{value:.0f}"
 
 
@@ -62,6 +63,7 @@ def count(value: int) -> str:
 
 
 def shape(sizes: Sequence[int]) -> str:
+    """A tensor's shape as 64×128."""
     return "×".join(str(size) for size in sizes) or "scalar"
 
 

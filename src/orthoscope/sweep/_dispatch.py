@@ -20,7 +20,7 @@ LOSSES = 3
 
 
 class Dispatcher:
-    """Jobs that wait, are submitted, or rest because another sweep executes them; and what became of the others."""
+    """The jobs of a sweep by state: waiting, submitted, resting while another sweep executes them, settled."""
 
     def __init__(self, engine: Engine, jobs: list[Job], show: Callable[["Dispatcher"], None]) -> None:
         self.executed = 0
@@ -61,8 +61,8 @@ class Dispatcher:
                 future = self._engine.submit(execute, self._jobs[key].text())
             except Exception as error:
                 raise RuntimeError(
-                    f"the engine takes no more runs ({type(error).__name__}: {error}); what is finished is stored, "
-                    "and the same call goes on from there"
+                    f"the engine takes no more runs ({type(error).__name__}: {error}); finished runs are stored: "
+                    "call again to run the others"
                 ) from error
             self._submitted[future] = key
             future.add_done_callback(self._done.put)

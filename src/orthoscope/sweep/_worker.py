@@ -34,7 +34,7 @@ PERIOD = 1.0
 
 
 class Status(StrEnum):
-    """What became of a job."""
+    """How a job ended."""
 
     FINISHED = "finished"
     STORED = "stored"  # another worker had finished the run

@@ -119,7 +119,11 @@ def note(store: Path, event: str, **row: Any) -> None:
 
 
 def read_ledger(store: str | Path) -> Ledger:
-    """Return all rows of a store's ledger; torn lines are listed as problems."""
+    """Return all rows of a store's ledger; torn lines are listed as problems.
+
+    Args:
+        store: Folder of the sweep.
+    """
     path, ledger = Path(store) / LEDGER, Ledger([], [])
     lines = path.read_bytes().splitlines() if path.exists() else []
     for number, line in enumerate(lines, start=1):

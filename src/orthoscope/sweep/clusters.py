@@ -13,7 +13,7 @@ from typing import Any
 from orthoscope.sweep._worker import Work, interrupts_held
 
 LOOPBACK = "127.0.0.1"
-# Seconds between looks at the queue; submitit asks Slurm for all jobs together, at its own rate.
+# Seconds between checks of the queue; submitit asks Slurm for all jobs together, at its own rate.
 PERIOD = 1.0
 
 

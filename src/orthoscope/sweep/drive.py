@@ -47,23 +47,27 @@ _GRID = "write a list of dicts, one a run, such as [{'x': 1}, {'x': 2}]"
 
 @dataclass(frozen=True)
 class Sweep:
-    """Results of a grid. Counts are of distinct runs: equal configurations are one run."""
+    """Results of a grid; counts are of distinct runs, and equal configurations are one run.
+
+    Attributes:
+        results: In the order of the grid; None where a run failed.
+        failed: The reason of every failure, by configuration as JSON text.
+        skipped: Number of runs that were already stored, or were finished meanwhile by another sweep in the same store.
+        executed: Number of runs that this sweep finished.
+        seconds: Duration.
+        problems: Damaged files of runs of this grid; those runs were executed again.
+    """
 
     results: list[Any]
-    """In the order of the grid; None where a run failed."""
     failed: dict[str, str]
-    """The reason of every failure, by configuration as JSON text."""
     skipped: int
-    """Runs that were already stored, or were finished meanwhile by another sweep in the same store."""
     executed: int
-    """Runs that this sweep finished."""
     seconds: float
     problems: list[Problem]
-    """Damaged files of runs of this grid; those runs were executed again."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C; the message says how to resume."""
+    """Raised at Ctrl-C; the message says how to resume."""
 
 
 def run(
@@ -83,13 +87,16 @@ def run(
     Args:
         function: A function at the top of a module; workers import it by name. An exception fails its run at once.
         grid: Configurations: dicts of JSON values, nan and infinities included, as for results.
-        store: Folder of the finished runs; docs/sweeps.md describes its layout.
+        store: Folder of the finished runs; docs/sweep.md describes its layout.
         engine: "local" (processes), "dask", "ray", "slurm", "inline" (this process), an executor or an engine.
         version: Version of the experiment's code; another version is another run.
         workers: Number of local processes, one per core by default; 0 computes in this process.
         attempts: How often a run is started before it fails, if its worker dies each time.
         progress: Show a progress bar on a terminal.
         scheduler: Address of a Dask or Ray cluster.
+
+    Returns:
+        The results in the order of the grid, and what was executed, found stored, or failed.
 
     Raises:
         Interrupted: At Ctrl-C; finished runs are stored.
@@ -123,7 +130,14 @@ def run(
 def is_finished(
     function: Callable[[dict[str, Any]], Any], grid: Sequence[dict[str, Any]], store: str | Path, *, version: str = "1"
 ) -> bool:
-    """Return whether a store holds every run of a grid, so that `run` would execute nothing."""
+    """Return whether a store holds every run of a grid, so that `run` would execute nothing.
+
+    Args:
+        function: As for `run`.
+        grid: As for `run`.
+        store: Folder of the finished runs.
+        version: Version of the experiment's code.
+    """
     name = name_of(function)
     keys = (run_key(name, version, encoded(config, f"grid[{index}]")) for index, config in enumerate(grid))
     return all(is_stored(run_path(Path(store), key)) for key in keys)
@@ -149,7 +163,7 @@ def bar(total: int, done: int, wanted: bool, console: Console | None = None) -> 
         task = progress.add_task("", total=total, completed=done)
 
         def show(done: int, failed: int, elsewhere: int) -> None:
-            remarks = [f"{failed} failed"] * (failed > 0) + [f"{elsewhere} done elsewhere"] * (elsewhere > 0)
+            remarks = [f"{failed} failed"] * (failed > 0) + [f"{elsewhere} run by another sweep"] * (elsewhere > 0)
             progress.update(task, completed=done, description=", ".join(remarks))
 
         yield show
@@ -232,7 +246,7 @@ def _dispatched(folder: Path, todo: list[Job], total: int, start: Callable[[], E
 def _interrupted(folder: Path, todo: list[Job], total: int) -> Interrupted:
     kept = total - sum(not is_stored(run_path(folder, job.key)) for job in todo)
     note(folder, "interrupted", finished=kept)
-    return Interrupted(f"{kept} of {total} runs are finished and kept in {folder}; the same call goes on from there")
+    return Interrupted(f"{kept} of {total} runs are finished and kept in {folder}; call again to run the others")
 
 
 def _executed_unanswered(folder: Path, sweep: str, found: set[str]) -> int:

@@ -35,7 +35,16 @@ MAIN = "__main__"
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: nothing in it but `seconds` depends on where it was executed."""
+    """A finished run: nothing in it but `seconds` depends on where it was executed.
+
+    Attributes:
+        function: Name of the function, `module:function`.
+        version: Version of the experiment's code.
+        config: What the function was called with.
+        result: What it returned.
+        seconds: Duration.
+        versions: Of Python and of the packages that results depend on.
+    """
 
     function: str
     version: str
@@ -46,14 +55,24 @@ class Run:
 
 
 class Problem(NamedTuple):
-    """A file of a store that is not an intact run, and the reason."""
+    """A file of a store that is not an intact run, and the reason.
+
+    Attributes:
+        path: The file.
+        reason: What is wrong with it.
+    """
 
     path: Path
     reason: str
 
 
 class Runs(NamedTuple):
-    """The runs of a store, by file name, and the files that were left out."""
+    """The runs of a store, by file name, and the files that were left out.
+
+    Attributes:
+        runs: The intact runs.
+        problems: The files that were left out.
+    """
 
     runs: list[Run]
     problems: list[Problem]

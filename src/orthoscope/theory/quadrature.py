@@ -59,10 +59,12 @@ class GaussianRule:
 
     @property
     def nodes(self) -> Float[Tensor, " nodes"]:
+        """All $x_i$."""
         return self._grid[0]
 
     @property
     def weights(self) -> Float[Tensor, " nodes"]:
+        """All $w_i$."""
         return self._grid[1]
 
     @property
@@ -196,6 +198,7 @@ class Pairs:
     weights: Float[Tensor, " nodes"]
 
     def mean(self, values: Float[Tensor, " nodes"]) -> float:
+        r"""$\mathbb{E} f(X, Y)$ from the values of $f$ at the nodes."""
         return float(self.weights @ values)
 
 

@@ -35,11 +35,17 @@ Predictor = TypeVar("Predictor", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Source:
-    """The statement that a prediction is, and its hypotheses."""
+    """The statement that a prediction is, and its hypotheses.
 
-    key: str  # of the bibliography
-    where: str  # theorem, equation or section; "(corrected)" where the printed one is false
-    assumes: str  # the hypotheses, in words
+    Attributes:
+        key: Of the bibliography.
+        where: Theorem, equation or section; "(corrected)" where the printed statement is false.
+        assumes: The hypotheses, in words.
+    """
+
+    key: str
+    where: str
+    assumes: str
 
     def __str__(self) -> str:
         return f"{self.key}, {self.where}"
@@ -58,7 +64,11 @@ def source(key: str, where: str, *, assumes: str) -> Callable[[Predictor], Predi
 
 
 def source_of(predictor: Callable[..., Any]) -> Source:
-    """The source of a predictor, of the classes and functions of `orthoscope.theory`."""
+    """The source of a predictor, of the classes and functions of `orthoscope.theory`.
+
+    Args:
+        predictor: A function or class of `orthoscope.theory`.
+    """
     found = getattr(predictor, "source", None)
     if not isinstance(found, Source):
         raise ValueError(f"{predictor!r} is not a predictor: it carries no source")

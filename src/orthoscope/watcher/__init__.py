@@ -1,4 +1,4 @@
-"""A model watched while it trains: snapshots, what each optimizer step does, where numbers go, callbacks of trainers.
+"""Watching a model while it trains: snapshots, the effect of optimizer steps, logs, and callbacks of trainers.
 
 Neither transformers nor Lightning is imported before its callback is asked for.
 """

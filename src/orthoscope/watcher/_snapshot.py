@@ -1,4 +1,4 @@
-"""One look at a network in training: its diagnosis on the batch of that step, a few scalars, a line of a log."""
+"""One snapshot of a network in training: its diagnosis on the batch of that step, a few scalars, a line of a log."""
 
 import contextlib
 import math
@@ -22,14 +22,14 @@ from orthoscope.probe.record import Loss
 from orthoscope.watcher._updates import UpdateRow
 
 PREFIX = "orthoscope/"
-_TRAINED = "the weights are in training: theory speaks of random ones"
+_TRAINED = "the weights are in training, and theory is of random weights"
 
 
 @dataclass(frozen=True)
 class WatchRecord:
-    """What was seen after so many steps; of all but the latest look, only this much is kept in memory."""
+    """What is kept of a snapshot; the full diagnosis is kept of the latest one only."""
 
-    step: int  # optimizer steps taken before it
+    step: int  # optimizer steps taken before the snapshot
     verdict: Verdict
     summary: str
     scalars: dict[str, float]
@@ -37,7 +37,7 @@ class WatchRecord:
 
 
 def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: bool) -> Diagnosis:
-    """A diagnosis of a network in training: measured and judged as at its start, but theory has nothing to say."""
+    """Diagnose a network in training: measured and judged as at initialization, but without predictions by theory."""
     start = time.perf_counter()
     with _own_casts():
         recording = record(model, call, loss, batch_statistics=batch_statistics)
@@ -53,7 +53,7 @@ def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: b
 
 @contextlib.contextmanager
 def _own_casts() -> Iterator[None]:
-    """Autocast keeps the weights that it has cast: those of a look belong to another graph than the loop's."""
+    """Disable the weight cache of autocast: weights cast for the snapshot belong to another autograd graph."""
     kept = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:
@@ -63,28 +63,31 @@ def _own_casts() -> Iterator[None]:
 
 
 def own_loss(output: Any) -> Tensor:
-    """The loss that a model of transformers computes when called with labels: `output.loss`, or the first of them."""
+    """The loss that a model of transformers computes when called with labels: `output.loss`, or the first output."""
     loss = output["loss"] if isinstance(output, Mapping) and "loss" in output else getattr(output, "loss", None)
     if loss is None and isinstance(output, tuple):
         loss = output[0]
     if not isinstance(loss, Tensor):
-        raise ValueError(f"labels were given, but the output, {type(output).__name__}, has no loss: give watch loss=")
+        raise ValueError(
+            f"the batch has labels, but the output ({type(output).__name__}) has no loss: pass loss= to watch"
+        )
     return loss
 
 
 def profile_scalars(diagnosis: Diagnosis) -> dict[str, float]:
-    """At most six numbers that say how the network is; those that are undefined or infinite are left out.
+    """At most six scalars that describe the network; undefined and infinite ones are left out.
 
-    Gaps and ranks are of the layers where samples can have as many directions as the rules call enough, or as
-    anywhere if that is less: `worst_gap` the largest orthogonality gap, `min_effective_rank` the least effective rank,
-    `mean_overlap` the mean cosine of two samples at the last of them. `gradient_slope` is the log-gradient per weight
-    layer toward the input, `risk` that of a network like this not to train, and `record_seconds` what the look took.
+    Gaps and ranks are of the layers where samples can have as many directions as the rules call enough, or the most
+    that any layer allows: `worst_gap` is the largest orthogonality gap, `min_effective_rank` the least effective rank,
+    `mean_overlap` the mean cosine of two samples at the last such layer. `gradient_slope` is the growth of the
+    log-gradient per weight layer toward the input, `risk` the probability that a network like this does not train, and
+    `record_seconds` the duration of the snapshot.
     """
-    telling = _telling_layers(diagnosis)
+    wide = _wide_layers(diagnosis)
     numbers = {
-        "worst_gap": max((layer.gap for layer in telling), default=math.nan),
-        "min_effective_rank": min((layer.effective_rank for layer in telling), default=math.nan),
-        "mean_overlap": telling[-1].overlap if telling else math.nan,
+        "worst_gap": max((layer.gap for layer in wide), default=math.nan),
+        "min_effective_rank": min((layer.effective_rank for layer in wide), default=math.nan),
+        "mean_overlap": wide[-1].overlap if wide else math.nan,
         "gradient_slope": diagnosis.slope,
         "risk": diagnosis.risk,
         "record_seconds": diagnosis.seconds,
@@ -92,8 +95,8 @@ def profile_scalars(diagnosis: Diagnosis) -> dict[str, float]:
     return {PREFIX + name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
-def _telling_layers(diagnosis: Diagnosis) -> list[Layer]:
-    """A head with three units has a gap by its shape alone, and no more than three directions."""
+def _wide_layers(diagnosis: Diagnosis) -> list[Layer]:
+    """Measured layers without those, such as a head of three units, whose gap is determined by their shape."""
     measured = [layer for layer in diagnosis.layers if layer.sample_view is not None]
     enough = min(ENOUGH_DIRECTIONS, max((layer.capacity for layer in measured), default=0))
     return [layer for layer in measured if layer.capacity >= enough]

@@ -25,7 +25,7 @@ _QUANTILES = (1.0, 0.75, 0.5, 0.25, 0.0)
 
 @dataclass(frozen=True)
 class UpdateRow:
-    """A step W → W + ΔW; nan where a number is undefined. The formulas are those of `metrics` under the same names."""
+    """The effect of an optimizer step W → W + ΔW; nan where undefined. For formulas see `metrics`."""
 
     step: int  # of its optimizer since the watch began, from 1
     optimizer: str
@@ -128,7 +128,7 @@ class WatchedUpdates:
         self._began: weakref.WeakKeyDictionary[Optimizer, _Began] = weakref.WeakKeyDictionary()
 
     def forget(self) -> None:
-        """Let go of the copies of a step that never ended."""
+        """Free the copies of a step that never ended."""
         self._began.clear()
 
     def before(self, optimizer: Optimizer) -> None:

@@ -32,15 +32,31 @@ from orthoscope.watcher.sinks import LogSinks
 
 
 class RiskWarning(UserWarning):
-    """A network in training has become worse than it was."""
+    """The verdict of a network in training became worse, or a snapshot or a logger failed."""
 
 
 class StopTraining(Exception):  # noqa: N818 - a request, not an error
-    """Raised in a loop that is to end; the context of the watch catches it."""
+    """Raised to end a training loop; the context of the watch catches it."""
 
 
 class Watch(Viewed):
-    """What was seen while the context is open; see `watch`."""
+    """Snapshots of a model while the context is open, made by `watch`.
+
+    Args:
+        model: As for `watch`.
+        optimizer: As for `watch`.
+        every: As for `watch`.
+        profile: As for `watch`.
+        updates: As for `watch`.
+        log: As for `watch`.
+        logger: As for `watch`.
+        on_risk: As for `watch`.
+        loss: As for `watch`.
+        samples: As for `watch`.
+        batch_statistics: As for `watch`.
+        largest: As for `watch`.
+        halt: Called with the reason if training is to stop; by default it raises `StopTraining`.
+    """
 
     def __init__(
         self,
@@ -60,43 +76,43 @@ class Watch(Viewed):
         halt: Callable[[str], None] | None = None,
     ) -> None:
         if not isinstance(model, nn.Module):
-            raise TypeError(f"weights are watched in an nn.Module, got {type(model).__name__}: pass the model")
+            raise TypeError(f"model must be an nn.Module, got {type(model).__name__}: pass the model")
         if every < 1:
-            raise ValueError(f"every counts steps from 1, got {every}")
+            raise ValueError(f"every={every}, but snapshots are at least 1 step apart")
         if samples < 1:
-            raise ValueError(f"a network is looked at on samples: give at least 1, got {samples}")
+            raise ValueError(f"samples={samples}, but a snapshot needs at least 1 sample")
         if on_risk not in ("warn", "stop", None):
-            raise ValueError(f'on_risk is "warn", "stop" or None, got {on_risk!r}')
+            raise ValueError(f'on_risk must be "warn", "stop" or None, got {on_risk!r}')
         if not (profile or updates):
-            raise ValueError("with neither profile nor updates there is nothing to watch: ask for one of them")
+            raise ValueError("profile and updates are both False: set one of them, or there is nothing to record")
         self.model = unwrapped(model)
         self.every = every
-        self.step = 0  # optimizer steps taken; set it before training goes on from a checkpoint
+        self.step = 0  # optimizer steps taken; set it before resuming from a checkpoint
         self.history: list[WatchRecord] = []
         self.latest: Diagnosis | None = None
         self.stopped = ""  # why training was to stop
-        self.problems: list[str] = []  # looks that failed, and loggers; training went on
-        self._failed: set[str] = set()  # kinds of problems that were warned of
+        self.problems: list[str] = []  # snapshots and loggers that failed; training went on
+        self._failed: set[str] = set()  # kinds of problems for which a warning was given
         self._called = model  # with the wrappers that it is called through
         self._profile, self._loss, self._samples, self._batch_statistics = profile, loss, samples, batch_statistics
         self._updates = WatchedUpdates(self.model, every, largest) if updates else None
         self._optimizers = _optimizers(optimizer)
-        self._leader: weakref.ref[Optimizer] | None = None  # whose steps are counted
+        self._counted_optimizer: weakref.ref[Optimizer] | None = None  # the optimizer whose steps are counted
         self._sinks = LogSinks(type(self.model).__name__, log, logger)
         self._on_risk, self._halt = on_risk, halt or _raise_stop
         self._worst = Verdict.HEALTHY
-        self._looked_at: int | None = None
-        self._looking = False
+        self._snapshot_step: int | None = None
+        self._taking_snapshot = False
         self._handles: list[RemovableHandle] = []
 
     @property
     def rows(self) -> list[UpdateRow]:
-        """What recorded steps did to every matrix; empty without `updates`."""
+        """The effect of recorded steps on every matrix; empty without `updates`."""
         return [] if self._updates is None else self._updates.rows
 
     @property
     def skipped(self) -> dict[str, str]:
-        """Parameters whose updates were not looked at, and why."""
+        """Parameters whose updates were not recorded, and why."""
         return {} if self._updates is None else self._updates.skipped
 
     def __enter__(self) -> "Watch":
@@ -109,7 +125,7 @@ class Watch(Viewed):
             self._handles.append(optimizer.register_step_pre_hook(before))
             self._handles.append(optimizer.register_step_post_hook(after))
         if self._profile:
-            # First of all: FSDP gathers parameters in a hook of its own, which must not have run yet.
+            # Prepended: FSDP gathers parameters in a hook of its own, which must not have run yet.
             forward = _weak_hook(self._before_forward)
             self._handles.append(self._called.register_forward_pre_hook(forward, prepend=True, with_kwargs=True))
         return self
@@ -121,7 +137,7 @@ class Watch(Viewed):
         return isinstance(error, StopTraining) and str(error) == self.stopped
 
     def close(self) -> None:
-        """Take the hooks away, as the end of the context does; what was seen stays."""
+        """Remove the hooks, as the end of the context does; history and rows stay."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -129,42 +145,42 @@ class Watch(Viewed):
             self._updates.forget()
 
     def _before_forward(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Look, if this is the first call with gradients since a step that asks for it."""
-        due = self.step % self.every == 0 and self.step != self._looked_at
-        if due and not self._looking and torch.is_grad_enabled():
-            self._looked_at, self._looking = self.step, True
+        """Take a snapshot, if this is the first call with gradients since a step that asks for it."""
+        due = self.step % self.every == 0 and self.step != self._snapshot_step
+        if due and not self._taking_snapshot and torch.is_grad_enabled():
+            self._snapshot_step, self._taking_snapshot = self.step, True
             try:
-                self._look(Call(args, kwargs))
+                self._take_snapshot(Call(args, kwargs))
             finally:
-                self._looking = False
+                self._taking_snapshot = False
 
-    def _look(self, call: Call) -> None:
+    def _take_snapshot(self, call: Call) -> None:
         try:
             loss = self._loss or (own_loss if "labels" in call.kwargs else None)
             diagnosis = checkup(self._called, first_samples(call, self._samples), loss, self._batch_statistics)
         except Exception as error:  # a model may raise anything when it is run once more
-            self._fail("look at", f"step {self.step}: {type(error).__name__}: {error}")
+            self._fail("take a snapshot at", f"step {self.step}: {type(error).__name__}: {error}")
             return
         self.latest = diagnosis
         scalars = profile_scalars(diagnosis)
         self.history.append(WatchRecord(self.step, diagnosis.verdict, diagnosis.summary, scalars, diagnosis.seconds))
-        self._tell(scalars, diagnosis)
-        self._weigh(diagnosis)
+        self._log(scalars, diagnosis)
+        self._act_on_verdict(diagnosis)
 
-    def _tell(
+    def _log(
         self, scalars: dict[str, float], diagnosis: Diagnosis | None = None, rows: Iterable[UpdateRow] = ()
     ) -> None:
-        for failure in self._sinks.tell(self.step, scalars, diagnosis, rows):
+        for failure in self._sinks.write(self.step, scalars, diagnosis, rows):
             self._fail("log", f"step {self.step}, not logged: {failure}")
 
     def _fail(self, verb: str, sentence: str) -> None:
-        """Note what must not end somebody's training, and warn of the first of its kind."""
+        """Note a problem that must not end the training, and warn of the first of its kind."""
         self.problems.append(sentence)
         if verb not in self._failed:
             self._failed.add(verb)
             warnings.warn(f"orthoscope could not {verb} {sentence}", RiskWarning, stacklevel=3)
 
-    def _weigh(self, diagnosis: Diagnosis) -> None:
+    def _act_on_verdict(self, diagnosis: Diagnosis) -> None:
         if self._on_risk is None or diagnosis.verdict is Verdict.HEALTHY:
             return
         sentence = f"after {self.step} steps the network is {diagnosis.verdict}: {diagnosis.summary}"
@@ -176,23 +192,23 @@ class Watch(Viewed):
             self._halt(sentence)
 
     def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
-        if self._looking:
+        if self._taking_snapshot:
             return
-        if (self._leader is None or self._leader() is None) and self._moves(optimizer):
-            self._leader = weakref.ref(optimizer)  # the outermost, for the hook of an inner one comes later
+        if (self._counted_optimizer is None or self._counted_optimizer() is None) and self._updates_model(optimizer):
+            self._counted_optimizer = weakref.ref(optimizer)  # the outermost, for the hook of an inner one comes later
         if self._updates is not None:
             self._updates.before(optimizer)
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
-        if self._looking:
+        if self._taking_snapshot:
             return
         rows = [] if self._updates is None else self._updates.after(optimizer)
         if rows:
-            self._tell(update_scalars(rows), rows=rows)
-        if self._leader is not None and self._leader() is optimizer:
+            self._log(update_scalars(rows), rows=rows)
+        if self._counted_optimizer is not None and self._counted_optimizer() is optimizer:
             self.step += 1
 
-    def _moves(self, optimizer: Optimizer) -> bool:
+    def _updates_model(self, optimizer: Optimizer) -> bool:
         moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         return any(id(parameter) in moved for parameter in self.model.parameters())
 
@@ -212,7 +228,7 @@ class Watch(Viewed):
         )
 
     def table(self, step: int | None = None) -> str:
-        """What was seen, a line a look; and what that step, or the latest recorded, did, a line a matrix."""
+        """The history, one line per snapshot, and the updates of a step, by default the latest, one line per matrix."""
         content = self.as_document(details=False)
         parts = [history_text(content)] if self._profile and step is None else []
         return "\n".join(parts + ([watch_table(content, step)] if self._updates is not None else []))
@@ -222,16 +238,17 @@ class Watch(Viewed):
 
     def __repr__(self) -> str:
         state = "running" if self._handles else "not running"
-        looks = f"{len(self.history)} looks, " if self._profile else ""
+        snapshots = f"{len(self.history)} snapshots, " if self._profile else ""
         weights = len({row.weight for row in self.rows})
         rows = f"{len(self.rows)} rows of {weights} matrices, " if self._updates is not None else ""
-        return f"<Watch of {type(self.model).__name__}: {looks}{rows}{state}>"
+        return f"<Watch of {type(self.model).__name__}: {snapshots}{rows}{state}>"
 
 
 def _weak_hook(method: Callable[..., None]) -> Callable[..., None]:
-    """A hook that does nothing once its watch is gone: torch keeps hooks of all optimizers for ever, and with a bound
-    method the watch and its model, if a training ended by an exception. It is not removed then, for that may be while
-    torch goes through its hooks.
+    """A hook that does nothing once its watch is gone.
+
+    torch keeps hooks of all optimizers forever; a bound method would keep the watch and its model alive if training
+    ended by an exception. The hook is not removed then, because that may be while torch iterates over its hooks.
     """
     reference = weakref.WeakMethod(method)
 
@@ -253,7 +270,9 @@ def _optimizers(given: Optimizer | Iterable[Optimizer] | None) -> list[Optimizer
     optimizers = [given] if isinstance(given, Optimizer) else list(given)
     for optimizer in optimizers:
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"steps of a torch.optim.Optimizer are watched, got {type(optimizer).__name__}")
+            raise TypeError(
+                f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}: pass the optimizer"
+            )
     return optimizers
 
 
@@ -272,26 +291,43 @@ def watch(
     batch_statistics: bool = True,
     largest: int = 4096,
 ) -> Watch:
-    """Look at `model` when training starts and after every `every` steps: `with watch(model) as w:` around any loop.
+    """Watch a training: snapshots of `model` at its start and every few steps, from a `with` block around the loop.
 
-    `profile` diagnoses it on the batch of that step, at most its first `samples`, just before the loop's own forward
-    pass; `w.history` keeps the verdict and the scalars, `w.latest` the last diagnosis. `updates` records what
-    every `every`-th optimizer step, beginning with the first, does to every matrix, in `w.rows`; that takes a
-    decomposition of each, and the time of some ten steps. Training is the same to the last bit.
+    A snapshot is a diagnosis on the batch of that step, just before the loop's own forward pass. `w.history` keeps
+    verdict and scalars of each, `w.latest` the last diagnosis. Training is bit-identical. A snapshot or a logger that
+    fails does not end the training: a warning is given, and `w.problems` says what failed. Under DDP or FSDP all
+    processes must watch; the first one writes.
 
-    `log` names a file that every record is appended to, one line of JSON each. At most eight scalars go to `logger`:
-    TensorBoard's writer, W&B, MLflow, trackio, a logger of Lightning, a function of scalars and step, or a list of
-    them; "active" means the runs of W&B, MLflow and trackio that are open. With `on_risk="warn"` a warning is given
-    when the verdict becomes worse than it ever was; "stop" also ends the loop when it is SICK: the `with` block is
-    left, and `w.stopped` says why.
+    Args:
+        model: The model as it is called in training, with its wrappers.
+        optimizer: The optimizers whose steps count; by default every one that updates parameters of the model, also one
+            made later; of nested ones the outermost.
+        every: Steps between snapshots.
+        profile: Take snapshots.
+        updates: Record in `w.rows` the effect of every `every`-th optimizer step on every matrix, from the first step
+            on. That takes a decomposition of each matrix, and the time of some ten steps.
+        log: File to which every record is appended, one line of JSON each.
+        logger: Where at most eight scalars go: TensorBoard's writer, W&B, MLflow, trackio, a logger of Lightning, a
+            function of scalars and step, or a list of them; "active" means the open runs of W&B, MLflow and trackio.
+        on_risk: "warn" gives a warning when the verdict becomes worse than it ever was; "stop" also ends the loop when
+            it is SICK: the `with` block is left, and `w.stopped` says why.
+        loss: As for `diagnose`. A model that is called with `labels`, as those of transformers, has a loss of its own.
+        samples: Use at most so many samples from the front of the batch.
+        batch_statistics: As for `diagnose`.
+        largest: Matrices with more rows are skipped, because every pair of rows is compared; `w.skipped` lists them.
 
-    `loss` and `batch_statistics` are those of `diagnose`; a model that is called with `labels`, as those of
-    transformers are, has a loss of its own. Without `optimizer`, every optimizer that moves parameters of the model is
-    watched, also one made later; of nested ones the outermost. Which matrices a parameter holds is said by the
-    optimizer, if that is `Muon`, else by its layer. Matrices of more than `largest` rows are skipped, because every
-    pair of rows is compared; `w.skipped` says what was skipped and why. Models that are spread over ranks are looked
-    at by all of them together, so every rank must watch; the first one writes. A look or a logger that fails does not
-    end the training: a warning is given, and `w.problems` says what failed.
+    Returns:
+        The watch, a context manager.
+
+    Raises:
+        TypeError, ValueError: If an argument has no meaning.
+
+    Example:
+        >>> model = orthoscope.models.MLP(depth=4, width=16)
+        >>> with orthoscope.watch(model, every=100) as w:
+        ...     loss = model(torch.randn(8, 16)).square().mean()
+        >>> len(w.history)
+        1
     """
     return Watch(
         model,

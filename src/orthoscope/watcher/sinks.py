@@ -1,6 +1,6 @@
-"""Sinks of a watched training: a log of one JSON line a record, and experiment loggers. None may end the training.
+"""Sinks of a watched training: a log of one JSON line per record, and experiment loggers. None may end the training.
 
-Loggers (TensorBoard, Weights & Biases, MLflow, trackio, Lightning's, functions) are told apart by their methods.
+Loggers (TensorBoard, Weights & Biases, MLflow, trackio, Lightning's, functions) are recognized by their methods.
 """
 
 import json
@@ -25,7 +25,7 @@ STEP = "orthoscope/step"
 
 
 def tracker(logger: Any) -> Tracker:
-    """How to give scalars of a step to `logger`.
+    """A function that sends the scalars of a step to `logger`.
 
     `add_scalar(name, value, step)` is a writer of TensorBoard, `log_metrics(scalars, step=)` MLflow or a logger of
     Lightning, `log(scalars, step=)` W&B or trackio; a function is called with the scalars and the step.
@@ -35,7 +35,7 @@ def tracker(logger: Any) -> Tracker:
     if hasattr(logger, "log_metrics"):
         return lambda scalars, step: logger.log_metrics(scalars, step=step)
     if hasattr(logger, "define_metric") and hasattr(logger, "log"):
-        # W&B has one step for everybody and drops what comes late: ours is a number of its own to draw against.
+        # W&B has one step counter and drops late records: ours is a metric of its own, used as the x-axis.
         logger.define_metric(STEP)
         logger.define_metric("orthoscope/*", step_metric=STEP)
         return lambda scalars, step: logger.log({**scalars, STEP: step})
@@ -50,7 +50,7 @@ def tracker(logger: Any) -> Tracker:
 
 
 def trackers(logger: Any) -> list[Tracker]:
-    """Of one logger, of several in a list, or of none."""
+    """Trackers of one logger, of several in a list, or of none."""
     if logger is None:
         return []
     several: Iterable[Any] = logger if isinstance(logger, (list, tuple)) else [logger]
@@ -84,7 +84,15 @@ _BLOCK = 1 << 16
 
 
 class WatchLog:
-    """Appends records to a file; a line is written at once and is on disk when `append` returns."""
+    """Appends records to a file; when `append` returns, the record is on disk.
+
+    Args:
+        path: The file. An existing log is continued; a line that a crash left incomplete is removed.
+
+    Raises:
+        FileNotFoundError: If the folder does not exist.
+        ValueError: If the file exists and is not a log of a watch.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -104,7 +112,7 @@ class WatchLog:
         if self._torn and self.path.exists():
             self._continue()
         self._torn = True
-        # One call with O_APPEND: a reader, or another process that writes here, sees the whole line or nothing of it.
+        # One call with O_APPEND: readers, and other processes that write here, get whole lines only.
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             content = line.encode()
@@ -116,7 +124,7 @@ class WatchLog:
         self._torn = False
 
     def _continue(self) -> None:
-        """Go on with a log: refuse what is none, and take away the half of a line that a crash has left."""
+        """Prepare to append to a log: refuse a file that is none, and remove an incomplete last line."""
         with self.path.open("rb") as file:
             first = file.readline()
         if first.endswith(b"\n") and _record(first) is None:
@@ -143,7 +151,15 @@ class WatchLog:
 
 
 def read_watch_log(path: str | os.PathLike[str], start: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
-    """The records from byte `start` on, each with the place where the next begins; half a line at the end is left."""
+    """Yield the records of a log, each with the byte offset where the next begins; an incomplete last line is skipped.
+
+    Args:
+        path: The file.
+        start: Byte offset of the first record.
+
+    Raises:
+        ValueError: If a line is not a record.
+    """
     with Path(path).open("rb") as file:
         place = file.seek(start)
         for line in file:
@@ -152,7 +168,7 @@ def read_watch_log(path: str | os.PathLike[str], start: int = 0) -> Iterator[tup
             place += len(line)
             record = _record(line)
             if record is None:
-                raise ValueError(f"{str(path)!r} is not a log of a watch: byte {place - len(line)} begins no record")
+                raise ValueError(f"{str(path)!r} is not a log of a watch: no record begins at byte {place - len(line)}")
             yield record, place
 
 
@@ -166,7 +182,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 
 class LogSinks:
-    """The log, a line a record, and the loggers, which get the scalars; on the first rank alone."""
+    """The log, one line per record, and the loggers, which get the scalars; only the first process writes."""
 
     def __init__(self, name: str, log: str | os.PathLike[str] | None, logger: Any) -> None:
         self._name = name
@@ -176,10 +192,10 @@ class LogSinks:
             trackers(logger)  # refused now, not after hours
         self._run = secrets.token_hex(4)
 
-    def tell(
+    def write(
         self, step: int, scalars: dict[str, float], diagnosis: Diagnosis | None, rows: Iterable[UpdateRow]
     ) -> Iterator[str]:
-        """Tell all of them, and yield what each that failed has raised; the others are told nevertheless."""
+        """Write to all sinks, and yield the error of each that failed."""
         if not _is_first_rank():
             return
         if self._log is not None:

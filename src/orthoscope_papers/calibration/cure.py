@@ -12,8 +12,8 @@ from orthoscope.prescriptions import fix
 from orthoscope_papers.calibration.grid import grid
 from orthoscope_papers.calibration.records import GUESSING, outcomes
 from orthoscope_papers.calibration.trainings import BATCH, INIT_SAMPLES, STEPS, TASKS, losses, made, samples
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, share_of
+from orthoscope_papers.panels import Panel, Series
 
 CLAIM = (
     "Of the networks held out that are called sick and do not train, at least 85 % train after `orthoscope fix`, with "
@@ -117,12 +117,11 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return [whole, *(share_of(f"of those fixed by {name}", works / n, n, f"of {n}") for name, (n, works) in parts)]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     series = [
         Series(name, [row.depth for row in rows], [getattr(row, name) for row in rows], marks=True, line=False)
         for name in ("before", "after")
     ]
     measure = "learned, in parts of what a shallow network learns"
-    across, up = (4, 400), (0, 1.1)
     title = f"{len(rows)} sick networks, before and after"
-    return figure([Panel(title, measure, "layers", across, up, series, [("trained", 0.5)], logarithmic_across=True)])
+    return [Panel(title, measure, "layers", series, [("trained", 0.5)], y_range=(0, 1.1), log_x=True)]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from orthoscope_papers.calibration.grid import grid
 from orthoscope_papers.calibration.records import GUESSING, Training
 from orthoscope_papers.calibration.trainings import BATCH, STEPS, losses, made, reference_loss
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, share_of
+from orthoscope_papers.panels import Panel, Series
 
 CLAIM = (
     "Whether a network of the calibration trains in 150 steps, at the best of three learning rates, hardly depends on "
@@ -103,7 +103,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     ]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     depths = {number: member.network.depth for number, member in enumerate(grid())}
     marks = [
         Series(name, [depths[row.member] for row in chosen], [row.learned for row in chosen], marks=True, line=False)
@@ -112,17 +112,14 @@ def plot(rows: list[Row]) -> str:
             ("does not", [row for row in rows if not row.trains]),
         )
     ]
-    return figure(
-        [
-            Panel(
-                f"{len(firsts(rows))} networks, {STEPS} steps",
-                "learned, in parts of what a shallow network learns",
-                "layers",
-                (4, 400),
-                (0, 1.1),
-                marks,
-                [("trained", 0.5)],
-                logarithmic_across=True,
-            )
-        ]
-    )
+    return [
+        Panel(
+            f"{len(firsts(rows))} networks, {STEPS} steps",
+            "learned, in parts of what a shallow network learns",
+            "layers",
+            marks,
+            [("trained", 0.5)],
+            y_range=(0, 1.1),
+            log_x=True,
+        )
+    ]

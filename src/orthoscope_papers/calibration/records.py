@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orthoscope.diagnosis import Diagnosis, diagnose
-from orthoscope.diagnosis.calibration import SIGNS, trained
+from orthoscope.diagnosis.calibration import RISK_NUMBERS, trained
 from orthoscope.findings import Verdict
 from orthoscope_papers.calibration.grid import grid
 from orthoscope_papers.calibration.trainings import CLASSES, made, samples
@@ -90,7 +90,7 @@ def signs(member: int, seed: int = 0) -> Signs:
         diagnosis.weight_layers,
         values["sample rank"],
         values["gradient growth"],
-        int(any(f.severity is Verdict.SICK for check, f in found.items() if check not in SIGNS)),
+        int(any(f.severity is Verdict.SICK for check, f in found.items() if check not in RISK_NUMBERS)),
         diagnosis.gap,
         diagnosis.slope,
         1 - values["sample angles"],

@@ -16,8 +16,8 @@ from orthoscope_papers.calibration.fit import Score, score, threshold, two_limit
 from orthoscope_papers.calibration.grid import grid
 from orthoscope_papers.calibration.records import Signs, signs
 from orthoscope_papers.calibration.trainings import TASKS
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, share_of, wilson
+from orthoscope_papers.panels import Panel, Series
 
 CLAIM = (
     "On families of networks that nothing was fitted to, the verdict (sick: does not train) is right for nine networks "
@@ -140,7 +140,7 @@ def _share_trains(rows: Sequence[Row]) -> float:
     return sum(row.trains for row in held) / len(held)
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     held = [row for row in rows if row.held_out]
     curve = reliability(held)
     ends = [wilson(share, count) for _, share, count in curve]
@@ -148,28 +148,33 @@ def plot(rows: list[Row]) -> str:
         Series(name, [row.gap for row in part], [_shown(row.slope) for row in part], marks=True, line=False)
         for name, part in (("trains", [r for r in rows if r.trains]), ("does not", [r for r in rows if not r.trains]))
     ]
-    return figure(
-        [
-            Panel("Trainability plane", "log-gradient slope a layer", "orthogonality gap", (0, 1), (-1, 1), plane),
-            Panel(
-                f"Risk, {len(held)} networks held out",
-                "share that does not train, 95 % interval",
-                "risk",
-                (0, 1),
-                (0, 1),
-                [
-                    Series(
-                        "measured",
-                        [risk for risk, _, _ in curve],
-                        [share for _, share, _ in curve],
-                        [low for low, _ in ends],
-                        [high for _, high in ends],
-                    ),
-                    Series("as stated", [0, 1], [0, 1], theory=True),
-                ],
-            ),
-        ]
-    )
+    return [
+        Panel(
+            "Trainability plane",
+            "log-gradient slope a layer",
+            "orthogonality gap",
+            plane,
+            x_range=(0, 1),
+            y_range=(-1, 1),
+        ),
+        Panel(
+            f"Risk, {len(held)} networks held out",
+            "share that does not train, 95 % interval",
+            "risk",
+            [
+                Series(
+                    "measured",
+                    [risk for risk, _, _ in curve],
+                    [share for _, share, _ in curve],
+                    [low for low, _ in ends],
+                    [high for _, high in ends],
+                ),
+                Series("as stated", [0, 1], [0, 1], theory=True),
+            ],
+            x_range=(0, 1),
+            y_range=(0, 1),
+        ),
+    ]
 
 
 def _shown(slope: float) -> float:

@@ -20,8 +20,8 @@ from orthoscope.chains import Chain, simulate
 from orthoscope.theory.chain.bounds import stationary_wasserstein, wasserstein_bound, wasserstein_to_gaussian
 from orthoscope.theory.chain.spectrum import energy_shares
 from orthoscope_papers.daneshmand2021.spread_inputs import ENORMOUS, infinitely_wide, spread_input, spread_values
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, interval
+from orthoscope_papers.panels import Math, Panel, Series
 
 CLAIM = (
     "Under A1 on the squared smallest singular value the law of a deep linear layer is in a Wasserstein ball around a "
@@ -180,41 +180,36 @@ def compare(rows: list[Row]) -> list[Evidence]:
     ]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     seeds, batch = len({row.seed for row in rows}), rows[0].batch
     across, infinite = widths(rows), bounds(rows, ENORMOUS)
     deepest = [bounds(rows, width)[-1] for width in across]
     said = [deepest[0].corrected * (width / across[0]) ** -0.5 for width in across]
     layers = [each.layer for each in infinite]
-    return figure(
-        [
-            Panel(
-                f"{batch} samples, layer {deepest[0].layer}",
-                f"Wasserstein distance to the Gaussian, root mean square of {seeds} runs",
-                "width",
-                (across[0] / 1.2, across[-1] * 1.2),
-                (min(each.distance for each in deepest) / 2, 2 * deepest[0].corrected),
-                [
-                    Series("distance", across, [each.distance for each in deepest], marks=True),
-                    Series("bound, corrected", across, [each.corrected for each in deepest], marks=True),
-                    Series("the radius as the words after it have it, width^(-1/2)", across, said),
-                    Series("theory", across, [stationary_wasserstein(batch, width) for width in across], theory=True),
-                ],
-                logarithmic_across=True,
-                logarithmic_up=True,
-            ),
-            Panel(
-                "Infinite width",
-                f"distance, exact, {next(row.batch for row in rows if row.width == ENORMOUS)} samples",
-                "layer",
-                (1, layers[-1]),
-                (min(each.distance for each in infinite) / 10, 100),
-                [
-                    Series("distance", layers, [each.distance for each in infinite]),
-                    Series("bound as printed, α = σ_n", layers, [each.printed for each in infinite]),
-                    Series("corrected, α = σ_n²", layers, [each.corrected for each in infinite]),
-                ],
-                logarithmic_up=True,
-            ),
-        ]
-    )
+    return [
+        Panel(
+            f"{batch} samples, layer {deepest[0].layer}",
+            f"Wasserstein distance to the Gaussian, root mean square of {seeds} runs",
+            "width",
+            [
+                Series("distance", across, [each.distance for each in deepest], marks=True),
+                Series("bound, corrected", across, [each.corrected for each in deepest], marks=True),
+                Series(Math("the radius as the words after it have it, width$^{-1/2}$"), across, said),
+                Series("theory", across, [stationary_wasserstein(batch, width) for width in across], theory=True),
+            ],
+            log_x=True,
+            log_y=True,
+        ),
+        Panel(
+            "Infinite width",
+            f"distance, exact, {next(row.batch for row in rows if row.width == ENORMOUS)} samples",
+            "layer",
+            [
+                Series("distance", layers, [each.distance for each in infinite]),
+                Series(Math(r"bound as printed, $\alpha = \sigma_n$"), layers, [each.printed for each in infinite]),
+                Series(Math(r"corrected, $\alpha = \sigma_n^2$"), layers, [each.corrected for each in infinite]),
+            ],
+            y_range=(min(each.distance for each in infinite) / 10, 100),
+            log_y=True,
+        ),
+    ]

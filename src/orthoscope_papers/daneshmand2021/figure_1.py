@@ -18,8 +18,8 @@ from orthoscope.chains import Chain, simulate
 from orthoscope.metrics.representations import mean_overlap
 from orthoscope.theory.chain.batch_norm import stationary_gap
 from orthoscope.theory.chain.spectrum import collapse_rate
-from orthoscope_papers.drawing import Panel, Series, averaged, figure
 from orthoscope_papers.evidence import Evidence, interval
+from orthoscope_papers.panels import Panel, Series, averaged
 
 CLAIM = (
     "Two nearly parallel samples become nearly orthogonal in a deep linear network with batch norm, two orthogonal "
@@ -139,7 +139,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """The figure of the paper, with the floor; and the sine on a logarithmic axis."""
     width, seeds = rows[0].width, len({row.seed for row in rows})
     layers = sorted({row.layer for row in rows})
@@ -148,25 +148,20 @@ def plot(rows: list[Row]) -> str:
     ]
     sines = averaged(VANILLA, ((row.layer, row.log_sine) for row in rows if row.network == VANILLA))
     theory = [-collapse_rate(width) / 2 * (layer - 1) for layer in layers]
-    across = (1, max(layers))
-    return figure(
-        [
-            Panel(
-                f"Two samples, width {width}",
-                f"|cosine|, mean ± 2 s.e. of {seeds} runs",
-                "layer (1 is the input)",
-                across,
-                (0, 1),
-                curves,
-                references=[("floor, theory", floor(width))],
-            ),
-            Panel(
-                "Without batch norm",
-                f"log |sine|, mean ± 2 s.e. of {seeds} runs",
-                "layer (1 is the input)",
-                across,
-                (1.2 * min(theory), 0),
-                [sines, Series("exact mean", layers, theory, theory=True)],
-            ),
-        ]
-    )
+    return [
+        Panel(
+            f"Two samples, width {width}",
+            f"|cosine|, mean ± 2 s.e. of {seeds} runs",
+            "layer (1 is the input)",
+            curves,
+            [("floor, theory", floor(width))],
+            y_range=(0, 1),
+        ),
+        Panel(
+            "Without batch norm",
+            f"log |sine|, mean ± 2 s.e. of {seeds} runs",
+            "layer (1 is the input)",
+            [sines, Series("exact mean", layers, theory, theory=True)],
+            y_range=(1.2 * min(theory), 0),
+        ),
+    ]

@@ -17,8 +17,8 @@ from orthoscope.chains import Chain, simulate
 from orthoscope.metrics.representations import orthogonality_gap
 from orthoscope.theory.chain.batch_norm import stationary_log_gap
 from orthoscope.theory.chain.spectrum import collapsed_gap
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "The orthogonality gap of a batch-norm network falls exponentially over about 20 layers, from any start, to a "
@@ -138,19 +138,18 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     widths, batch, seeds = sorted({row.width for row in rows}), rows[0].batch, len({row.seed for row in rows})
     curves = [
-        averaged(f"width {width}", ((row.layer, math.log(row.gap)) for row in rows if row.width == width), band=True)
+        averaged(f"width {width}", ((row.layer, math.log(row.gap)) for row in rows if row.width == width))
         for width in widths
     ]
     panel = Panel(
         f"Orthogonality gap, {batch} samples",
         f"log V, mean ± 2 s.e. of {seeds} runs",
         "layer (0 is the input)",
-        (0, max(row.layer for row in rows)),
-        (_floor(widths[-1], batch) - 0.5, 0.2),
         curves,
-        references=[(f"floor of width {width}, theory", _floor(width, batch)) for width in widths],
+        [(f"floor of width {width}, theory", _floor(width, batch)) for width in widths],
+        y_range=(_floor(widths[-1], batch) - 0.5, 0.2),
     )
-    return figure([panel])
+    return [panel]

@@ -16,8 +16,8 @@ from orthoscope.chains import Chain, simulate
 from orthoscope.metrics.representations import orthogonality_gap
 from orthoscope.theory.chain.batch_norm import stationary_gap
 from orthoscope_papers.daneshmand2021.figure_2a import uneven_input
-from orthoscope_papers.drawing import Panel, Series, averaged, figure
 from orthoscope_papers.evidence import Evidence, interval
+from orthoscope_papers.panels import Panel, Series, averaged
 
 CLAIM = "The floor of the orthogonality gap falls with the width as width^(-1/2)."
 KIND = "simulation"
@@ -118,7 +118,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     ]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     widths, batch = sorted({row.width for row in rows}), rows[0].batch
     seeds = len({row.seed for row in rows})
     curves = [
@@ -130,10 +130,8 @@ def plot(rows: list[Row]) -> str:
         f"Orthogonality gap and width, {batch} samples",
         f"mean of V over the layers, mean ± 2 s.e. of {seeds} runs",
         "width",
-        (widths[0] / 1.1, widths[-1] * 1.1),
-        (0.5 * min(theory), 2 * max(theory)),
         [*curves, Series("stationary gap, theory", widths, theory, theory=True)],
-        logarithmic_across=True,
-        logarithmic_up=True,
+        log_x=True,
+        log_y=True,
     )
-    return figure([panel])
+    return [panel]

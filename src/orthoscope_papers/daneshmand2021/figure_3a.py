@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from orthoscope_papers.daneshmand2021.deep_mlp import CLASSES, trained
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "In ReLU networks without batch norm, deeper networks start with samples less orthogonal, and have learned less "
@@ -115,17 +115,15 @@ def compare(rows: list[Row]) -> list[Evidence]:
     ]
 
 
-def plot(rows: list[Row]) -> str:
-    depths, seeds = sorted({row.layers for row in rows}), len({row.seed for row in rows})
-    across, of = (depths[0], depths[-1]), f"mean ± 2 s.e. of {seeds} runs"
+def plot(rows: list[Row]) -> list[Panel]:
+    seeds = len({row.seed for row in rows})
+    of = f"mean ± 2 s.e. of {seeds} runs"
     gaps = averaged("V of the last hidden layer", [(row.layers, row.gap) for row in rows])
     logits = averaged("unevenness of the logits", [(row.layers, row.unevenness) for row in rows])
     losses = averaged("last epoch", [(row.layers, row.loss) for row in rows])
     up = (0.9 * min(row.loss for row in rows), 1.1 * math.log(CLASSES))
     guess = [("guessing", math.log(CLASSES))]
-    return figure(
-        [
-            Panel("At the start", f"gap, {of}", "layers", across, (0.5, 1.2), [gaps, logits]),
-            Panel(f"Trained, width {rows[0].width}", f"training loss, {of}", "layers", across, up, [losses], guess),
-        ]
-    )
+    return [
+        Panel("At the start", f"gap, {of}", "layers", [gaps, logits], y_range=(0.5, 1.2)),
+        Panel(f"Trained, width {rows[0].width}", f"training loss, {of}", "layers", [losses], guess, y_range=up),
+    ]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from orthoscope_papers.daneshmand2021.deep_mlp import CLASSES, trained
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = "As SGD lowers the training loss of a ReLU network of 20 layers, it lowers the orthogonality gap."
 KIND = "training"
@@ -101,8 +101,8 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence
 
 
-def plot(rows: list[Row]) -> str:
-    seeds, last = len({row.seed for row in rows}), max(row.epoch for row in rows)
+def plot(rows: list[Row]) -> list[Panel]:
+    seeds = len({row.seed for row in rows})
     of = f"mean ± 2 s.e. of {seeds} runs"
     gaps = averaged("V of the last hidden layer", [(row.epoch, row.gap) for row in rows])
     logits = averaged("unevenness of the logits", [(row.epoch, row.unevenness) for row in rows])
@@ -110,9 +110,7 @@ def plot(rows: list[Row]) -> str:
     up = (0.9 * min(row.loss for row in rows), 1.1 * math.log(CLASSES))
     guess = [("guessing", math.log(CLASSES))]
     layers = f"{rows[0].layers} layers of {rows[0].width}"
-    return figure(
-        [
-            Panel(f"Orthogonality, {layers}", f"gap, {of}", "epoch", (0, last), (0, 1.2), [gaps, logits]),
-            Panel("Learning", f"training loss, {of}", "epoch", (0, last), up, [losses], guess),
-        ]
-    )
+    return [
+        Panel(f"Orthogonality, {layers}", f"gap, {of}", "epoch", [gaps, logits], y_range=(0, 1.2)),
+        Panel("Learning", f"training loss, {of}", "epoch", [losses], guess, y_range=up),
+    ]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from orthoscope_papers.daneshmand2021.deep_mlp import CLASSES, trained
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, student_interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "Started from iterative orthogonalization by a batch of as many samples as a layer has units, deep ReLU networks "
@@ -194,14 +194,12 @@ def _compare(dataset: str, rows: list[Row]) -> list[Evidence]:
     ]
 
 
-def plot(rows: list[Row]) -> str:
-    panels = [panel for name, of_one in by_dataset(rows).items() for panel in _panels(name, of_one)]
-    return figure(panels, columns=2)
+def plot(rows: list[Row]) -> list[Panel]:
+    return [panel for name, of_one in by_dataset(rows).items() for panel in _panels(name, of_one)]
 
 
 def _panels(dataset: str, rows: list[Row]) -> list[Panel]:
-    depths, seeds = sorted({row.layers for row in rows}), len({row.seed for row in rows})
-    across, of = (depths[0], depths[-1]), f"mean and 95% interval of {seeds} runs"
+    of = f"mean and 95% interval of {len({row.seed for row in rows})} runs"
     labels = {
         XAVIER: "Xavier",
         ITERATIVE: "equation (6), as many samples as units",
@@ -222,6 +220,6 @@ def _panels(dataset: str, rows: list[Row]) -> list[Panel]:
     guess = [("guessing", math.log(CLASSES))]
     title = f"{dataset}, width {rows[0].width}"
     return [
-        Panel(f"{title}, trained", f"training loss, {of}", "layers", across, up, losses, guess),
-        Panel(f"{title}, at the start", f"V of the last hidden layer, {of}", "layers", across, (0, 1), gaps),
+        Panel(f"{title}, trained", f"training loss, {of}", "layers", losses, guess, y_range=up),
+        Panel(f"{title}, at the start", f"V of the last hidden layer, {of}", "layers", gaps, y_range=(0, 1)),
     ]

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from orthoscope.data import Dataset, load
 from orthoscope.metrics import orthogonality_gap
 from orthoscope.models import MLP, ConvNet
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, Verdict, interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "In ReLU networks on images, fully connected or convolutional, the orthogonality gap rises with depth towards its "
@@ -182,25 +182,22 @@ def _later_change(rows: list[Row], network: str, last: int) -> Evidence:
     return Evidence(name, None, *found, "agrees" if constant else "differs", why)
 
 
-def plot(rows: list[Row]) -> str:
-    batch, last, seeds = rows[0].batch, max(row.layer for row in rows), len({row.seed for row in rows})
+def plot(rows: list[Row]) -> list[Panel]:
+    batch, seeds = rows[0].batch, len({row.seed for row in rows})
     labels = {"batch": "batch norm", "none": "vanilla"}
-    return figure(
-        [
-            Panel(
-                TITLES[network],
-                f"V, mean ± 2 s.e. of {seeds} networks and batches of {batch}",
-                "layer (1 is the batch)",
-                (1, last),
-                (0, 1),
-                [
-                    averaged(labels[norm], [(r.layer, r.gap) for r in rows if (r.network, r.norm) == (network, norm)])
-                    for norm in NORMS
-                ],
-                references=[("samples on a line", largest_gap(batch))]
-                + ([("samples that sum to zero", zero_sum_gap(batch))] if network == "mlp" else []),
-            )
-            for network in NETWORKS
-            if any(row.network == network for row in rows)
-        ]
-    )
+    return [
+        Panel(
+            TITLES[network],
+            f"V, mean ± 2 s.e. of {seeds} networks and batches of {batch}",
+            "layer (1 is the batch)",
+            [
+                averaged(labels[norm], [(r.layer, r.gap) for r in rows if (r.network, r.norm) == (network, norm)])
+                for norm in NORMS
+            ],
+            [("samples on a line", largest_gap(batch))]
+            + ([("samples that sum to zero", zero_sum_gap(batch))] if network == "mlp" else []),
+            y_range=(0, 1),
+        )
+        for network in NETWORKS
+        if any(row.network == network for row in rows)
+    ]

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from orthoscope.activations import Nonlinearity, nonlinearity
 from orthoscope.linalg import gram_factor
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "With any of the usual activations the Gram matrix of a deep batch-norm network scatters around its mean by "
@@ -183,19 +183,16 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence
 
 
-def plot(rows: list[Row]) -> str:
-    widths, seeds = sorted({row.width for row in rows}), len({row.seed for row in rows})
+def plot(rows: list[Row]) -> list[Panel]:
+    seeds = len({row.seed for row in rows})
     names = sorted({row.activation for row in rows})
     curves = [averaged(name, ((row.width, row.deviation) for row in rows if row.activation == name)) for name in names]
-    deviations = [row.deviation for row in rows]
     panel = Panel(
         "Scatter of the Gram matrix",
         f"L(Q)/d over the layers, mean ± 2 s.e. of {seeds} runs",
         "width",
-        (widths[0] / 1.1, widths[-1] * 1.1),
-        (min(deviations) / 1.3, max(deviations) * 1.3),
         curves,
-        logarithmic_across=True,
-        logarithmic_up=True,
+        log_x=True,
+        log_y=True,
     )
-    return figure([panel])
+    return [panel]

@@ -22,8 +22,8 @@ from orthoscope.init import iterative_
 from orthoscope.metrics import orthogonality_gap
 from orthoscope.models import alexnet_like
 from orthoscope.training import Step, minibatches, train
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, student_interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "From a start that orthogonalizes patches, a convolutional network of 80 layers learns when from Xavier's weights "
@@ -241,30 +241,27 @@ def _shares(rows: list[Row]) -> list[Evidence]:
     return evidence
 
 
-def plot(rows: list[Row]) -> str:
-    seeds, last = len({row.seed for row in rows}), max(row.epoch for row in rows)
+def plot(rows: list[Row]) -> list[Panel]:
+    seeds = len({row.seed for row in rows})
     finite = [row for row in rows if math.isfinite(row.loss)]
     up = (0.9 * min(row.loss for row in finite), 1.1 * math.log(CLASSES))
     labels = {XAVIER: "Xavier", ITERATIVE: "iterative, few images", LARGER: "iterative, many images"}
-    return figure(
-        [
-            Panel(
-                f"{layers} convolutions",
-                f"training loss, mean and 95% interval of {seeds} runs",
-                "epoch",
-                (0, last),
-                up,
-                [
-                    averaged(
-                        label,
-                        [(r.epoch, r.loss) for r in finite if (r.start, r.layers) == (start, layers) and r.epoch],
-                        of=student_interval,
-                    )
-                    for start, label in labels.items()
-                    if start in starts_of(rows)
-                ],
-                references=[("guessing", math.log(CLASSES))],
-            )
-            for layers in sorted({row.layers for row in rows})
-        ]
-    )
+    return [
+        Panel(
+            f"{layers} convolutions",
+            f"training loss, mean and 95% interval of {seeds} runs",
+            "epoch",
+            [
+                averaged(
+                    label,
+                    [(r.epoch, r.loss) for r in finite if (r.start, r.layers) == (start, layers) and r.epoch],
+                    of=student_interval,
+                )
+                for start, label in labels.items()
+                if start in starts_of(rows)
+            ],
+            [("guessing", math.log(CLASSES))],
+            y_range=up,
+        )
+        for layers in sorted({row.layers for row in rows})
+    ]

@@ -17,8 +17,8 @@ from torch import nn
 
 from orthoscope.optim import clip_adaptively_
 from orthoscope_papers.daneshmand2021.deep_mlp import CLASSES, trained
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, student_interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "Of all arms, iterative orthogonalization leaves a deep ReLU network with the lowest training loss. Orthogonal "
@@ -156,8 +156,8 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence
 
 
-def plot(rows: list[Row]) -> str:
-    depths, seeds = sorted({row.layers for row in rows}), len({row.seed for row in rows})
+def plot(rows: list[Row]) -> list[Panel]:
+    seeds = len({row.seed for row in rows})
     finite = [row for row in rows if math.isfinite(row.loss)]
     up = (0.9 * min(row.loss for row in finite), 1.1 * math.log(CLASSES))
     curves = [averaged(arm, [(r.layers, r.loss) for r in finite if r.arm == arm], of=student_interval) for arm in ARMS]
@@ -165,9 +165,8 @@ def plot(rows: list[Row]) -> str:
         f"Against the slowdown with depth, width {rows[0].width}",
         f"training loss, mean and 95% interval of {seeds} runs",
         "layers",
-        (depths[0], depths[-1]),
-        up,
         curves,
         [("guessing", math.log(CLASSES))],
+        y_range=up,
     )
-    return figure([panel])
+    return [panel]

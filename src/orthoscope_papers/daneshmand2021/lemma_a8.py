@@ -17,8 +17,8 @@ from orthoscope.chains import Chain, simulate, vanilla_products
 from orthoscope.metrics.representations import orthogonality_gap
 from orthoscope.theory.chain.batch_norm import stationary_gap
 from orthoscope.theory.chain.spectrum import collapse_rate, collapsed_gap
-from orthoscope_papers.drawing import Panel, Series, averaged, figure, grouped
 from orthoscope_papers.evidence import Evidence, interval
+from orthoscope_papers.panels import Math, Panel, Series, averaged, grouped
 
 CLAIM = (
     "Without batch norm the gap converges to its largest value √((n-1)/n) at the rate exp(-δℓ) of the first two "
@@ -123,7 +123,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     seeds, batch = len({row.seed for row in rows}), rows[0].batch
     own = {width: [row for row in rows if row.width == width] for width in widths(rows)}
     curves = [
@@ -132,7 +132,7 @@ def plot(rows: list[Row]) -> str:
     ]
     theory = [
         Series(
-            f"-δℓ, width {width}",
+            Math(r"$-\delta\ell$ of each width"),
             [0, max(row.layer for row in own[width]) / width],
             [0, -collapse_rate(width) * max(row.layer for row in own[width])],
             theory=True,
@@ -152,24 +152,20 @@ def plot(rows: list[Row]) -> str:
         for width in own
     ]
     measure = f"mean ± 2 s.e. of {seeds} runs"
-    return figure(
-        [
-            Panel(
-                f"Without batch norm, {batch} samples",
-                f"log |V - V_max|, {measure}",
-                "layer / width",
-                (0, deepest),
-                (-1.3 * deepest, 0),
-                [*curves, *theory],
-            ),
-            Panel(
-                f"With batch norm, {batch} samples",
-                f"V, {measure}",
-                "layer / width",
-                (0, deepest),
-                (0, 1),
-                gaps,
-                references=[("V_max, the limit without", collapsed_gap(batch))],
-            ),
-        ]
-    )
+    return [
+        Panel(
+            f"Without batch norm, {batch} samples",
+            Math(rf"$\log\,|V - V_{{\max}}|$, {measure}"),
+            "layer / width",
+            [*curves, *theory],
+            y_range=(-1.3 * deepest, 0),
+        ),
+        Panel(
+            f"With batch norm, {batch} samples",
+            f"V, {measure}",
+            "layer / width",
+            gaps,
+            [(Math(r"$V_{\max}$, the limit without"), collapsed_gap(batch))],
+            y_range=(0, 1),
+        ),
+    ]

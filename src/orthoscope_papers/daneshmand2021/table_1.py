@@ -25,8 +25,8 @@ from orthoscope.chains import Chain, simulate
 from orthoscope.data import gaussians
 from orthoscope.linalg import gram_factor
 from orthoscope.theory.chain.bounds import stationary_wasserstein
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, Verdict, interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "Outputs of random linear networks approach a Gaussian as width^(-1/2). Without batch norm the distance grows with "
@@ -192,33 +192,24 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     seeds, samples = len({row.seed for row in rows}), rows[0].samples
     widths, depths = sorted({row.width for row in rows}), sorted({row.depth for row in rows})
-    top = max(row.distance for row in rows)
-    return figure(
-        [
-            Panel(
-                network,
-                f"W₂ from the Gaussian of infinite width, mean ± 2 s.e. of {seeds} networks",
-                "width",
-                (widths[0], widths[-1]),
-                (min(row.distance for row in rows), top),
-                [
-                    averaged(
-                        f"{depth} layers",
-                        [(r.width, r.distance) for r in rows if (r.network, r.depth) == (network, depth)],
-                    )
-                    for depth in depths
-                ],
-                references=(
-                    [(f"theory, width {widths[-1]}", stationary_wasserstein(samples, widths[-1]))]
-                    if network == NORMALIZED
-                    else []
-                ),
-                logarithmic_across=True,
-                logarithmic_up=True,
-            )
-            for network in NETWORKS
-        ]
-    )
+    theory = [(f"theory, width {widths[-1]}", stationary_wasserstein(samples, widths[-1]))]
+    return [
+        Panel(
+            network,
+            f"W₂ from the Gaussian of infinite width, mean ± 2 s.e. of {seeds} networks",
+            "width",
+            [
+                averaged(
+                    f"{depth} layers", [(r.width, r.distance) for r in rows if (r.network, r.depth) == (network, depth)]
+                )
+                for depth in depths
+            ],
+            theory if network == NORMALIZED else [],
+            log_x=True,
+            log_y=True,
+        )
+        for network in NETWORKS
+    ]

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope.models import alexnet_like
-from orthoscope_papers.drawing import Panel, averaged, figure
 from orthoscope_papers.evidence import Evidence, Verdict
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "Two networks with 20 and 80 convolutions of kernel 3 and three linear layers, from 1024 numbers; for that the "
@@ -132,10 +132,9 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return [*evidence, Evidence(name, float(PRINTED_FEATURES), found, found, found, verdict, why)]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """Parameters layer by layer, and the side of the maps."""
     depths = sorted({row.depth for row in rows})
-    along, across = "layer", (1, max(row.layer for row in rows))
     learned = [row for row in rows if row.kind != POOLING]
     weights = [
         averaged(f"{depth} convolutions", [(r.layer, float(r.parameters)) for r in learned if r.depth == depth])
@@ -146,11 +145,7 @@ def plot(rows: list[Row]) -> str:
         for depth in depths
     ]
     most = max(row.parameters for row in rows)
-    return figure(
-        [
-            Panel(
-                "Weights and biases", "parameters a layer", along, across, (1e3, 2 * most), weights, logarithmic_up=True
-            ),
-            Panel("Maps of a 32x32 image", "side of the map that leaves a layer", along, across, (0, 17), sides),
-        ]
-    )
+    return [
+        Panel("Weights and biases", "parameters a layer", "layer", weights, y_range=(1e3, 2 * most), log_y=True),
+        Panel("Maps of a 32x32 image", "side of the map that leaves a layer", "layer", sides),
+    ]

@@ -20,8 +20,8 @@ from orthoscope.theory.chain.batch_norm import stationary_gap
 from orthoscope.theory.chain.bounds import expected_gap_bound, sharp_expected_gap_bound
 from orthoscope.theory.chain.spectrum import collapsed_gap, spectral_orthogonality_gap
 from orthoscope_papers.daneshmand2021.spread_inputs import ENORMOUS, infinitely_wide, spread_input, spread_values
-from orthoscope_papers.drawing import Panel, Series, averaged, figure, grouped
 from orthoscope_papers.evidence import Evidence, interval
+from orthoscope_papers.panels import Math, Panel, Series, averaged, grouped
 
 CLAIM = (
     "If the squared smallest singular value is at least α in all layers before, the mean gap of layer ℓ is at most "
@@ -162,15 +162,13 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     seeds = len({row.seed for row in rows})
     panels = []
     for batch, width in sizes(rows):
         table = bounds(rows, batch, width)
         layers = [each.layer for each in table]
-        measured = averaged(
-            "mean gap", ((r.layer, r.gap) for r in rows if (r.batch, r.width) == (batch, width)), band=True
-        )
+        measured = averaged("mean gap", ((r.layer, r.gap) for r in rows if (r.batch, r.width) == (batch, width)))
         shown = [value for each in table for value in each[1:]]
         infinite = width == ENORMOUS
         panels.append(
@@ -178,15 +176,14 @@ def plot(rows: list[Row]) -> str:
                 f"{batch} samples, " + ("infinite width" if infinite else f"width {width}"),
                 "V, exact" if infinite else f"V, mean ± 2 s.e. of {seeds} runs",
                 "layer",
-                (1, layers[-1]),
-                (max(min(shown) / 2, 1e-9), 3),
                 [
                     measured,
-                    Series("bound as printed, α = σ_n", layers, [each.printed for each in table]),
-                    Series("corrected, α = σ_n²", layers, [each.corrected for each in table]),
+                    Series(Math(r"bound as printed, $\alpha = \sigma_n$"), layers, [each.printed for each in table]),
+                    Series(Math(r"corrected, $\alpha = \sigma_n^2$"), layers, [each.corrected for each in table]),
                     Series("with the constants of the proof", layers, [each.sharp for each in table]),
                 ],
-                logarithmic_up=True,
+                y_range=(max(min(shown) / 2, 1e-9), 3),
+                log_y=True,
             )
         )
-    return figure(panels)
+    return panels

@@ -21,10 +21,10 @@ from orthoscope.chains import Chain
 from orthoscope.metrics.gradients import log_norm
 from orthoscope.models import MLP
 from orthoscope.prescriptions.gains import LINEAR, simulated_rates
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series, span
 from orthoscope_papers.evidence import Evidence, Verdict, interval, student_interval, wilson
 from orthoscope_papers.joudaki2024.first_gradients import GradientConfig
 from orthoscope_papers.joudaki2024.shaped_network import image_batch
+from orthoscope_papers.panels import Math, Panel, Series, around, averaged
 
 CLAIM = (
     "The gain exponent found automatically, for tanh and for sin, bounds gradients: log ‖∇W₁‖ at depth 1000 is within "
@@ -207,26 +207,30 @@ def _beside(quantity: str, printed: float, ours: float, ends: tuple[float, float
     return Evidence(quantity, printed, ours, *ends, verdict, why)
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """A panel an activation of rates and the law, and one of gradients over depth."""
     panels = []
     for name in names_of(rows):
         law, curve = fitted(rows, name), rates(rows, name)
         curve.pop(LINEAR)
         gains, seeds = list(curve), len({row.seed for row in rows})
-        fit = predicted_series(f"R₀ + {law.scale:.3g} α^{law.power:.2f}", gains, [law.rate(gain) for gain in gains])
-        series = [seed_series("measured", curve), fit]
+        fit = Series(
+            Math(rf"$R_0 + {law.scale:.3g}\,\alpha^{{{law.power:.2f}}}$"), gains, [law.rate(gain) for gain in gains]
+        )
+        series = [averaged("measured", curve), fit]
         measure = f"explosion rate, mean ± 2 s.e. of {seeds} seeds"
-        panels.append(Panel(name, measure, "gain α", (gains[0], gains[-1]), span(series), series))
+        panels.append(Panel(name, measure, "gain α", series))
     for name in names_of(rows):
         curves = {share: gradients(rows, name, share) for share in SHARES}
         series = [
-            seed_series(f"gain ℓ^-{share * fitted(rows, name).exponent(MARGIN):.2f}" if share else "gain 1", curve)
+            averaged(
+                Math(rf"gain $\ell^{{-{share * fitted(rows, name).exponent(MARGIN):.2f}}}$") if share else "gain 1",
+                curve,
+            )
             for share, curve in curves.items()
         ]
-        depths = [float(row.depth) for row in rows if row.measure == "log-gradient"]
         # Without gains the gradient leaves the picture: what stays is to be seen.
-        low, high = span(series[1:])
+        ends = [end for one in series[1:] for end in (*one.low, *one.high)]
         measure = f"log ‖∇W₁‖, mean ± 2 s.e. of {len({row.seed for row in rows})} seeds"
-        panels.append(Panel(name, measure, "layers of the network", (min(depths), max(depths)), (low, high), series))
-    return figure(panels)
+        panels.append(Panel(name, measure, "layers of the network", series, y_range=around(ends)))
+    return panels

@@ -20,10 +20,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.chains import Chain, simulate
-from orthoscope.report.document import Number
 from orthoscope.theory.chain.batch_norm import stationary_gap_squared
-from orthoscope_papers.drawing import Heat, Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, Verdict
+from orthoscope_papers.panels import HeatMap, Math, Panel, Series
 
 CLAIM = (
     "The samples of a batch-norm network stay linearly independent through 1000 layers if the width is Ω(batch²): the "
@@ -134,7 +133,7 @@ def exponents_of_the_grid(rows: list[Row]) -> tuple[float, float]:
     return _exponent(least), _exponent(most)
 
 
-def _exponent(widths: Mapping[int, Number]) -> float:
+def _exponent(widths: Mapping[int, int | float]) -> float:
     x, y = [math.log(batch) for batch in widths], [math.log(width) for width in widths.values()]
     return statistics.linear_regression(x, y).slope
 
@@ -180,41 +179,40 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel | HeatMap]:
     batches, widths = sorted({row.batch for row in rows}), sorted({row.width for row in rows})
     seeds, needed = len({row.seed for row in rows}), widths_needed(rows)
     fine = [batches[0] * (batches[-1] / batches[0]) ** (step / 40) for step in range(41)]
-    return figure(
-        [
-            Heat(
-                "Where A1 holds",
-                f"share of {seeds} runs",
-                "samples n",
-                "width d",
-                batches,
-                widths,
-                [[holding(rows, batch, width) for batch in batches] for width in widths],
-                0.0,
-                1.0,
-            ),
-            Panel(
-                "Width from which on A1 holds",
-                f"in all of {seeds} runs",
-                "samples n",
-                (batches[0], batches[-1]),
-                (widths[0], 2 * max(widths[-1], batches[-1] ** 2)),
-                [
-                    Series("measured", list(needed), list(needed.values()), marks=True),
-                    Series("curve of the thesis, (n - 28)^1.8", fine, [max(0.0, n - BEGIN) ** POWER for n in fine]),
-                    Series(
-                        "edge of the spectrum at 0, theory",
-                        batches,
-                        [width_of_the_edge(batch) for batch in batches],
-                        theory=True,
-                    ),
-                ],
-                logarithmic_across=True,
-                logarithmic_up=True,
-            ),
-        ]
-    )
+    return [
+        HeatMap(
+            "Where A1 holds",
+            f"share of {seeds} runs",
+            "samples n",
+            "width d",
+            batches,
+            widths,
+            [[holding(rows, batch, width) for batch in batches] for width in widths],
+            0.0,
+            1.0,
+        ),
+        Panel(
+            "Width from which on A1 holds",
+            f"in all of {seeds} runs",
+            "samples n",
+            [
+                Series("measured", list(needed), list(needed.values()), marks=True),
+                Series(
+                    Math("curve of the thesis, $(n - 28)^{1.8}$"), fine, [max(0.0, n - BEGIN) ** POWER for n in fine]
+                ),
+                Series(
+                    "edge of the spectrum at 0, theory",
+                    batches,
+                    [width_of_the_edge(batch) for batch in batches],
+                    theory=True,
+                ),
+            ],
+            y_range=(widths[0], 2 * max(widths[-1], batches[-1] ** 2)),
+            log_x=True,
+            log_y=True,
+        ),
+    ]

@@ -22,9 +22,9 @@ import torch
 
 from orthoscope.chains import Chain, simulate
 from orthoscope.theory import gram_fixed_point
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.gram_chains import distance, frame, predicted_distance, root_mean_square
+from orthoscope_papers.panels import Panel, Series, averaged
 
 CLAIM = (
     "Without normalization the distance of Gram matrices from their mean field grows with depth; with batch "
@@ -152,27 +152,24 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     layers = sorted({row.layer for row in rows})
     seeds, size = len({row.seed for row in rows}), f"{rows[0].batch} samples, width {rows[0].width}"
-    levels = [seed_series(name, {layer: distances(rows, name, layer) for layer in layers}) for name in NETWORKS]
+    levels = [averaged(name, {layer: distances(rows, name, layer) for layer in layers}) for name in NETWORKS]
     exact = [vanilla_distance(rows[0].batch, rows[0].width, layer) for layer in layers]
     references = [
         (f"predicted, {name}", predicted_distance(NETWORKS[name], rows[0].batch, rows[0].width))
         for name in NETWORKS
         if name != VANILLA
     ]
-    return figure(
-        [
-            Panel(
-                f"The error of the mean field: {size}",
-                f"‖G − G*‖, mean ± 2 s.e. of {seeds} networks",
-                "layer",
-                (1, layers[-1]),
-                (0.03, 10),
-                [*levels, predicted_series("exact, no normalization (root mean square)", layers, exact)],
-                references,
-                logarithmic_up=True,
-            )
-        ]
-    )
+    return [
+        Panel(
+            f"The error of the mean field: {size}",
+            f"‖G − G*‖, mean ± 2 s.e. of {seeds} networks",
+            "layer",
+            [*levels, Series("exact, no normalization (root mean square)", layers, exact)],
+            references,
+            y_range=(0.03, 10),
+            log_y=True,
+        )
+    ]

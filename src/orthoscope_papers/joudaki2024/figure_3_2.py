@@ -21,9 +21,9 @@ from torch import Tensor
 
 from orthoscope.chains import Chain, simulate
 from orthoscope.theory import gram_fixed_point, gram_response
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.gram_chains import distance, frame, gram, predicted_distance, root_mean_square
+from orthoscope_papers.panels import Panel, Series, averaged
 
 CLAIM = (
     "With batch normalization Gram matrices approach the fixed point of the mean field geometrically, at a rate that "
@@ -193,7 +193,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     layers = sorted({row.layer for row in rows})
     seeds, rate, panels = len({row.seed for row in rows}), rates(rows), []
     for name in activations(rows):
@@ -201,22 +201,21 @@ def plot(rows: list[Row]) -> str:
         begin = abs(interval(column(rows, name, 1, "along"))[0])
         law = [math.hypot(level, begin * rate[name] ** (layer - 1)) for layer in layers[1:]]
         series = [
-            seed_series("‖G − G*‖", {layer: column(rows, name, layer, "distance") for layer in layers}),
-            seed_series(
+            averaged("‖G − G*‖", {layer: column(rows, name, layer, "distance") for layer in layers}),
+            averaged(
                 "along the deviation of the start", {layer: column(rows, name, layer, "along") for layer in layers}
             ),
-            predicted_series("predicted rate from layer 1 on, and level", layers[1:], law),
+            Series("predicted rate from layer 1 on, and level", layers[1:], law),
         ]
         panels.append(
             Panel(
                 f"{name}: {rows[0].batch} samples, width {rows[0].width}",
                 f"mean ± 2 s.e. of {seeds} networks",
                 "layer",
-                (0, layers[-1]),
-                (0.003, 10),
                 series,
                 [("predicted level", level)],
-                logarithmic_up=True,
+                y_range=(0.003, 10),
+                log_y=True,
             )
         )
-    return figure(panels)
+    return panels

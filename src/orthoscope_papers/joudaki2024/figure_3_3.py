@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.gram_chains import deep_distances, power, predicted_distance, root_mean_square
+from orthoscope_papers.panels import Panel, Series, averaged
 
 CLAIM = (
     "Deep in a network with batch normalization the distance of the Gram matrix from the fixed point of the mean "
@@ -114,14 +114,14 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     widths, seeds = sorted({row.width for row in rows}), len({row.seed for row in rows})
     panels = []
     for name in activations(rows):
         mean, low, high = interval(slopes(rows, name))
         series = [
-            seed_series("measured", {width: distances(rows, name, width) for width in widths}),
-            predicted_series(
+            averaged("measured", {width: distances(rows, name, width) for width in widths}),
+            Series(
                 "predicted (root mean square)", widths, [predicted_distance(name, rows[0].batch, w) for w in widths]
             ),
         ]
@@ -130,11 +130,10 @@ def plot(rows: list[Row]) -> str:
                 f"{name}: exponent {mean:.3f} ({low:.3f} to {high:.3f})",
                 f"‖G − G*‖ at layer {rows[0].layer}, {rows[0].batch} samples, mean ± 2 s.e. of {seeds} networks",
                 "width",
-                (widths[0], widths[-1]),
-                (0.03, 10),
                 series,
-                logarithmic_across=True,
-                logarithmic_up=True,
+                y_range=(0.03, 10),
+                log_x=True,
+                log_y=True,
             )
         )
-    return figure(panels)
+    return panels

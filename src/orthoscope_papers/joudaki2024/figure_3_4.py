@@ -12,9 +12,9 @@ from itertools import product
 from typing import NamedTuple
 
 from orthoscope.theory import gram_condition
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, interval
 from orthoscope_papers.joudaki2024.gram_chains import deep_distances, power, predicted_distance, root_mean_square
+from orthoscope_papers.panels import Panel, Series, averaged
 
 CLAIM = (
     "The distance of the Gram matrix from the fixed point of the mean field grows faster than the batch size n: "
@@ -117,27 +117,26 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     sizes, seeds = batches(rows), len({row.seed for row in rows})
     panels = []
     for name in activations(rows):
         mean, low, high = interval(slopes(rows, name))
         levels = [predicted_distance(name, size, rows[0].width) for size in sizes]
         series = [
-            seed_series("measured", {size: distances(rows, name, size) for size in sizes}),
-            predicted_series("predicted (root mean square)", sizes, levels),
-            predicted_series("n/√d through its first point", sizes, [levels[0] * size / sizes[0] for size in sizes]),
+            averaged("measured", {size: distances(rows, name, size) for size in sizes}),
+            Series("predicted (root mean square)", sizes, levels),
+            Series("n/√d through its first point", sizes, [levels[0] * size / sizes[0] for size in sizes]),
         ]
         panels.append(
             Panel(
                 f"{name}: exponent {mean:.2f} ({low:.2f} to {high:.2f})",
                 f"‖G − G*‖ at layer {rows[0].layer}, width {rows[0].width}, mean ± 2 s.e. of {seeds} networks",
                 "samples in the batch",
-                (sizes[0], sizes[-1]),
-                (0.1, 30),
                 series,
-                logarithmic_across=True,
-                logarithmic_up=True,
+                y_range=(0.1, 30),
+                log_x=True,
+                log_y=True,
             )
         )
-    return figure(panels)
+    return panels

@@ -18,8 +18,8 @@ from torch import Tensor
 from orthoscope.linalg import haar
 from orthoscope.metrics import isometry
 from orthoscope.theory import gram_isometry
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
+from orthoscope_papers.panels import Panel, Series, averaged
 
 CLAIM = (
     "Isometry, the n-th root of a squared volume over the mean squared length, is 1 for equal lengths at right angles "
@@ -123,7 +123,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return [*found, Evidence("largest isometry (Lemma 4.2)", 1.0, *ends, lemma, why)]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     degrees, seeds, panels = sorted({row.degrees for row in rows}), len({row.seed for row in rows}), []
     for count in counts(rows):
         series = []
@@ -131,9 +131,9 @@ def plot(rows: list[Row]) -> str:
             points = {angle: values(rows, count, length, angle) for angle in degrees}
             exact = [float(gram_isometry(gram_of(count, length, angle))) for angle in degrees]
             series += [
-                seed_series(f"last vector {length:g} times as long", points),
-                predicted_series(f"of its Gram matrix, {length:g}", degrees, exact),
+                averaged(f"last vector {length:g} times as long", points),
+                Series(f"of its Gram matrix, {length:g}", degrees, exact),
             ]
         title, measure = f"{count} vectors, all pairs at one angle", f"isometry, mean ± 2 s.e. of {seeds} rotations"
-        panels.append(Panel(title, measure, "angle in degrees", (0, 120), (0, 1), series, [("isometric", 1.0)]))
-    return figure(panels)
+        panels.append(Panel(title, measure, "angle in degrees", series, [("isometric", 1.0)], y_range=(0, 1)))
+    return panels

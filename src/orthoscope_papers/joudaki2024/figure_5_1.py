@@ -23,6 +23,7 @@ from orthoscope_papers.joudaki2024.overlap_chains import (
     printed_rate,
     simulated,
 )
+from orthoscope_papers.panels import Panel
 
 __all__ = ["CLAIM", "KIND", "QUICK", "Config", "Row", "check", "compare", "plot", "run"]
 
@@ -68,5 +69,5 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence(rows, CASES)
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     return drawn(rows, CASES)

@@ -25,6 +25,7 @@ from orthoscope_papers.joudaki2024.overlap_chains import (
     printed_bound,
     simulated,
 )
+from orthoscope_papers.panels import Panel
 
 __all__ = ["CLAIM", "KIND", "QUICK", "Config", "Row", "check", "compare", "plot", "run"]
 
@@ -93,5 +94,5 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return evidence(rows, PRINTED)
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     return drawn(rows, {name: PRINTED[name] or case for name, case in TRUE.items()})

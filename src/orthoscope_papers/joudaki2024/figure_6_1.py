@@ -22,8 +22,8 @@ from torch import Tensor
 from orthoscope.chains import Chain, simulate
 from orthoscope.metrics import isometry_gap
 from orthoscope.theory import haar_contraction, isometry_gap_bound
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
+from orthoscope_papers.panels import Math, Panel, Series, averaged
 
 CLAIM = (
     "With Haar weights and batch norm, n = d, the isometry gap decays exponentially in depth, at a rate that falls "
@@ -169,7 +169,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """A panel a width: measured, exact rate, the fitted line of the thesis, the proven bound."""
     seeds = len({row.seed for row in rows})
     panels = []
@@ -180,10 +180,10 @@ def plot(rows: list[Row]) -> str:
         fitted = [fitted_line(width, start, layer) for layer in layers]
         proven = [proven_line(width, start, layer) for layer in layers]
         series = [
-            seed_series("measured", curve),
-            predicted_series("exact rate, ψ₀ (d/(d+2))^ℓ", layers, exact),
-            predicted_series("thesis: Theorem 6.1 with C fitted, 0.015", layers, fitted),
-            predicted_series("Theorem 6.1 with the C of its proof, 32", layers, proven),
+            averaged("measured", curve),
+            Series(Math(r"exact rate, $\psi_0\,(d/(d+2))^\ell$"), layers, exact),
+            Series("thesis: Theorem 6.1 with C fitted, 0.015", layers, fitted),
+            Series("Theorem 6.1 with the C of its proof, 32", layers, proven),
         ]
         lowest = min(value for line in series[:2] for value in line.low)
         panels.append(
@@ -191,10 +191,9 @@ def plot(rows: list[Row]) -> str:
                 f"Width and batch {width}",
                 f"isometry gap ψ, mean ± 2 s.e. of {seeds} seeds",
                 "layer",
-                (0, layers[-1]),
-                (0.5 * lowest, 2 * start),
                 series,
-                logarithmic_up=True,
+                y_range=(0.5 * lowest, 2 * start),
+                log_y=True,
             )
         )
-    return figure(panels)
+    return panels

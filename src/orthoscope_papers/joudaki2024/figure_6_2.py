@@ -14,7 +14,6 @@ from itertools import pairwise
 
 from orthoscope.chains import Chain
 from orthoscope.theory import gradient_growth
-from orthoscope_papers.drawing import figure
 from orthoscope_papers.evidence import Evidence, Verdict
 from orthoscope_papers.joudaki2024.first_gradients import (
     GradientConfig,
@@ -25,6 +24,7 @@ from orthoscope_papers.joudaki2024.first_gradients import (
     panel,
     read,
 )
+from orthoscope_papers.panels import Panel
 
 __all__ = ["CLAIM", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
@@ -116,7 +116,7 @@ def _rounded(different: int, width: int) -> str:
     return f"{growth:.4f}" if math.isfinite(growth) else "∞"
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """One panel, a line for each number of different images."""
     networks = list(dict.fromkeys(row.network for row in rows))
-    return figure([panel(rows, f"Width {rows[0].width}, batch {rows[0].batch}, orthogonal weights", networks)])
+    return [panel(rows, f"Width {rows[0].width}, batch {rows[0].batch}, orthogonal weights", networks)]

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from orthoscope.chains import Chain
 from orthoscope.theory import gradient_growth
-from orthoscope_papers.drawing import figure, predicted_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.first_gradients import (
     GradientConfig,
@@ -22,6 +21,7 @@ from orthoscope_papers.joudaki2024.first_gradients import (
     late_growth,
     panel,
 )
+from orthoscope_papers.panels import Panel, Series
 
 __all__ = ["CLAIM", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
@@ -93,12 +93,12 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """Both laws, and the growth of wide Gaussian networks from the shallowest of these on."""
     depths = sorted({row.depth for row in rows})
     wide = gradient_growth(rows[0].batch, centered=False)
     start = interval(curve(rows, "gaussian")[depths[0]])[0]
     line = [start + wide * (depth - depths[0]) for depth in depths]
-    more = [predicted_series("wide Gaussian networks: ½ log((n−1)/(n−2)) a layer", depths, line)]
+    more = [Series("wide Gaussian networks: ½ log((n−1)/(n−2)) a layer", depths, line)]
     title = f"Width and batch {rows[0].width}, identity"
-    return figure([panel(rows, title, ("orthogonal", "gaussian"), more)])
+    return [panel(rows, title, ("orthogonal", "gaussian"), more)]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from orthoscope.chains import Chain
-from orthoscope_papers.drawing import figure
 from orthoscope_papers.evidence import Evidence, Verdict
 from orthoscope_papers.joudaki2024.first_gradients import (
     GradientConfig,
@@ -21,6 +20,7 @@ from orthoscope_papers.joudaki2024.first_gradients import (
     panel,
 )
 from orthoscope_papers.joudaki2024.shaped_network import EXPONENT, gain_of
+from orthoscope_papers.panels import Panel
 
 __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
@@ -108,16 +108,14 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """Without and with the gain."""
     title = f"width and batch {rows[0].width}"
-    return figure(
-        [
-            panel(
-                [row for row in rows if row.network.endswith(gain)],
-                f"{head}, {title}",
-                [name for name in dict.fromkeys(row.network for row in rows) if name.endswith(gain)],
-            )
-            for head, gain in (("Gain 1", "gain 1"), (f"Gain ℓ^{EXPONENT:g}", f"gain ℓ^{EXPONENT:g}"))
-        ]
-    )
+    return [
+        panel(
+            [row for row in rows if row.network.endswith(gain)],
+            f"{head}, {title}",
+            [name for name in dict.fromkeys(row.network for row in rows) if name.endswith(gain)],
+        )
+        for head, gain in (("Gain 1", "gain 1"), (f"Gain ℓ^{EXPONENT:g}", f"gain ℓ^{EXPONENT:g}"))
+    ]

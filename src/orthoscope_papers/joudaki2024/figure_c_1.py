@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from orthoscope.chains import Chain, simulate_gradients
 from orthoscope.metrics import explosion_rate
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.first_gradients import GradientConfig, behind, image_starts, read
+from orthoscope_papers.panels import Math, Panel, Series, averaged
 
 CLAIM = (
     "With orthogonal weights and batch norm gradients explode at a rate that falls with the gain of tanh and sin, "
@@ -140,20 +140,17 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """A panel an activation: rate over gain, with the fitted power law."""
     panels = []
     for name in sorted({row.activation for row in rows}):
         curve = rates(rows, name)
         gains = list(curve)
         scale, power = power_law(gains, [statistics.fmean(values) for values in curve.values()])
-        fit = predicted_series(f"fitted: {scale:.3g} α^{power:.2f}", gains, [scale * gain**power for gain in gains])
-        series = [seed_series("measured", curve), fit]
-        top = 2 * max(float(value) for value in series[0].high)
-        bottom = 0.5 * min(float(value) for value in series[0].y)
-        measure = f"explosion rate, mean ± 2 s.e. of {len({row.seed for row in rows})} seeds"
-        ends = (gains[0], gains[-1])
-        panels.append(
-            Panel(name, measure, "gain α", ends, (bottom, top), series, logarithmic_across=True, logarithmic_up=True)
+        fit = Series(
+            Math(rf"fitted: ${scale:.3g}\,\alpha^{{{power:.2f}}}$"), gains, [scale * gain**power for gain in gains]
         )
-    return figure(panels)
+        series = [averaged("measured", curve), fit]
+        measure = f"explosion rate, mean ± 2 s.e. of {len({row.seed for row in rows})} seeds"
+        panels.append(Panel(name, measure, "gain α", series, log_x=True, log_y=True))
+    return panels

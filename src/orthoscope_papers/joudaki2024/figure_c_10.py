@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from orthoscope.chains import Chain
 from orthoscope.theory import gradient_growth
-from orthoscope_papers.drawing import figure
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.first_gradients import (
     GradientConfig,
@@ -20,6 +19,7 @@ from orthoscope_papers.joudaki2024.first_gradients import (
     late_growth,
     panel,
 )
+from orthoscope_papers.panels import Panel
 
 __all__ = ["CLAIM", "FULL", "KIND", "QUICK", "Config", "Row", "cells", "check", "compare", "plot", "run"]
 
@@ -79,6 +79,6 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """One panel, a line a normalization."""
-    return figure([panel(rows, f"Width and batch {rows[0].width}, orthogonal weights", list(NORMS.values()))])
+    return [panel(rows, f"Width and batch {rows[0].width}, orthogonal weights", list(NORMS.values()))]

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from orthoscope.chains import Chain, simulate_gradients
 from orthoscope.metrics import explosion_rate
-from orthoscope_papers.drawing import Panel, figure, seed_series, span
 from orthoscope_papers.evidence import Evidence, interval
 from orthoscope_papers.joudaki2024.first_gradients import GradientConfig, behind, image_starts, read
 from orthoscope_papers.joudaki2024.shaped_network import gain_of
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "The explosion rate of early layers falls as the gain exponent falls, for tanh and sin, and does not depend on the "
@@ -108,16 +108,15 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """A panel an activation, a line a depth."""
     depths, seeds = sorted({row.depth for row in rows}), len({row.seed for row in rows})
     panels = []
     for name in sorted({row.activation for row in rows}):
         series = [
-            seed_series(f"{depth} layers", {-p: values for p, values in curve(rows, name, depth).items()})
+            averaged(f"{depth} layers", {-p: values for p, values in curve(rows, name, depth).items()})
             for depth in depths
         ]
         measure = f"rate of the first ten layers, mean ± 2 s.e. of {seeds} seeds"
-        across = (0.0, -min(row.exponent for row in rows))
-        panels.append(Panel(name, measure, "minus the gain exponent", across, span(series), series))
-    return figure(panels)
+        panels.append(Panel(name, measure, "minus the gain exponent", series))
+    return panels

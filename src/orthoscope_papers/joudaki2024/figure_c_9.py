@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from orthoscope.chains import Chain, simulate
 from orthoscope.metrics import isometry_gap
-from orthoscope_papers.drawing import Panel, figure, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024 import first_gradients as gradients
 from orthoscope_papers.joudaki2024.first_gradients import GradientConfig, first_gradients, image_starts, late_growth
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "With orthogonal weights and batch norm the isometry gap of the identity vanishes and its gradients stay bounded; "
@@ -120,19 +120,18 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """Gradients, and gaps."""
     names = list(dict.fromkeys(row.network for row in rows))
-    series = [seed_series(name, gaps(rows, name)) for name in names]
+    series = [averaged(name, gaps(rows, name)) for name in names]
     measure = f"isometry gap, mean ± 2 s.e. of {len({row.seed for row in rows})} seeds"
-    depths, seen = [row.depth for row in rows], [row.gap for row in rows]
+    seen = [row.gap for row in rows]
     right = Panel(
         "Last layer",
         measure,
         "layers of the network",
-        (min(depths), max(depths)),
-        (max(min(seen) / 2, 1e-8), 2 * max(seen)),
         series,
-        logarithmic_up=True,
+        y_range=(max(min(seen) / 2, 1e-8), 2 * max(seen)),
+        log_y=True,
     )
-    return figure([gradients.panel(_plain(rows), f"Width and batch {rows[0].width}, gain 1", names), right])
+    return [gradients.panel(_plain(rows), f"Width and batch {rows[0].width}, gain 1", names), right]

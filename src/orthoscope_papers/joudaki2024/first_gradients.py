@@ -17,9 +17,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.chains import Chain, gradients_by_depth, simulate
-from orthoscope_papers.drawing import Panel, Series, seed_series, span
 from orthoscope_papers.evidence import interval
 from orthoscope_papers.joudaki2024.shaped_network import image_batch
+from orthoscope_papers.panels import Panel, Series, averaged
 
 READING = 1 << 20  # added to a seed, for numbers of the first layer that no other layer has
 
@@ -106,7 +106,6 @@ def late_growth(rows: Sequence[Row], network: str, errors: float = 2.0) -> tuple
 
 def panel(rows: Sequence[Row], title: str, networks: Sequence[str], more: Sequence[Series] = ()) -> Panel:
     """The log-gradient over depth, a line a network."""
-    series = [*(seed_series(name, curve(rows, name)) for name in networks), *more]
-    depths = [row.depth for row in rows]
+    series = [*(averaged(name, curve(rows, name)) for name in networks), *more]
     measure = f"log ‖∇W₁‖, mean ± 2 s.e. of {len({row.seed for row in rows})} seeds"
-    return Panel(title, measure, "layers of the network", (min(depths), max(depths)), span(series), series)
+    return Panel(title, measure, "layers of the network", series)

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from orthoscope.metrics import isometry_gap
 from orthoscope.theory import isometry_gain, isometry_gain_bound
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.shaped_network import dataset
+from orthoscope_papers.panels import Panel, Series, averaged, side_by_side
 
 CLAIM = (
     "Dividing vectors by their lengths never lowers isometry: it multiplies it by mean(a²)/GM(a)², exactly. That is "
@@ -190,22 +190,20 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return [*found, Evidence("log I(G̃)/I(G), digits, RMS", bound, *ends, more, why)]
 
 
-def plot(rows: list[Row]) -> str:
-    """Rises of log I against the batches, numbered along the axis, one panel a norm."""
+def plot(rows: list[Row]) -> list[Panel]:
+    """Rises of log I against the batches, one panel a norm."""
     names, panels = list(dict.fromkeys(row.batch for row in rows)), []
     places = list(range(1, len(names) + 1))
     for norm, (kind, centered) in NORMS.items():
         own = {place: chosen(rows, norm, name) for place, name in zip(places, names, strict=True)}
         series = [
-            seed_series(
-                "measured rise of log I", {place: [rise(row) for row in group] for place, group in own.items()}
-            ),
-            predicted_series(
+            averaged("measured rise of log I", {place: [rise(row) for row in group] for place, group in own.items()}),
+            Series(
                 "log mean(a²)/GM(a)²",
                 places,
                 [statistics.fmean(row.log_gain for row in group) for group in own.values()],
             ),
-            predicted_series(
+            Series(
                 "the bound as printed",
                 places,
                 [statistics.fmean(row.log_printed for row in group) for group in own.values()],
@@ -213,8 +211,11 @@ def plot(rows: list[Row]) -> str:
         ]
         title = f"{norm}: {kind}{', centered' if centered else ''}"
         measure = f"mean ± 2 s.e. of {len(own[1])} batches"
-        along = ", ".join(f"{place} {name}" for place, name in zip(places, names, strict=True))
         ends = [value for group in own.values() for row in group for value in (rise(row), row.log_gain)]
         low, high = min(0.0, *ends), max(0.1, *ends)
-        panels.append(Panel(title, measure, along, (0.5, len(names) + 0.5), (low, high), series, [("no change", 0.0)]))
-    return figure(panels)
+        panels.append(
+            Panel(
+                title, measure, "batch", side_by_side(series), [("no change", 0.0)], y_range=(low, high), x_names=names
+            )
+        )
+    return panels

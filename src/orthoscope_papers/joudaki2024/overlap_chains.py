@@ -23,8 +23,8 @@ from orthoscope.activations import Nonlinearity, nonlinearity
 from orthoscope.chains import Chain, simulate
 from orthoscope.metrics import mean_overlap
 from orthoscope.theory import KernelMap, hermite_polynomials, kernel_map
-from orthoscope_papers.drawing import Panel, figure, predicted_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
+from orthoscope_papers.panels import Panel, Series
 
 LAYERS = (0, 1, 2, 3, 5, 8, 12, 16, 24, 32)
 SHOWN = 0.5  # the start that figures show
@@ -168,24 +168,24 @@ def distance_panel(rows: list[Row], activation: str, case: int) -> Panel:
     layers = list(range(LAYERS[-1] + 1))
     means = [abs(interval(overlaps(rows, activation, SHOWN, layer))[0] - fixed) for layer in LAYERS]
     series = [
-        predicted_series(f"measured, width {rows[0].width}, mean of {seeds}", LAYERS, means),
-        predicted_series("mean field", layers, [abs(overlap - fixed) for overlap in mean_field(activation, SHOWN)]),
-        predicted_series("bound, corrected", layers, [float(kernel.bound(SHOWN, layer)) for layer in layers]),
-        predicted_series(
+        Series(f"measured, width {rows[0].width}, mean of {seeds}", LAYERS, means),
+        Series("mean field", layers, [abs(overlap - fixed) for overlap in mean_field(activation, SHOWN)]),
+        Series("bound, corrected", layers, [float(kernel.bound(SHOWN, layer)) for layer in layers]),
+        Series(
             f"bound, printed (case {case})", layers, [printed_bound(kernel, case, SHOWN, layer) for layer in layers]
         ),
     ]
     title = f"{activation}: case {kernel.case}, ρ* = {fixed:.3g}"
     measure = f"|ρ − ρ*| from ρ = {SHOWN:g}"
-    return Panel(title, measure, "layer", (0, LAYERS[-1]), (1e-3, 1), series, logarithmic_up=True)
+    return Panel(title, measure, "layer", series, y_range=(1e-3, 1), log_y=True)
 
 
-def drawn(rows: list[Row], cases: Mapping[str, int]) -> str:
+def drawn(rows: list[Row], cases: Mapping[str, int]) -> list[Panel]:
     """The kernel maps in one panel, then the distance from the fixed point, one panel an activation."""
     grid = torch.linspace(-1, 1, 41, dtype=torch.float64)
-    maps = [predicted_series(name, grid.tolist(), kernel_of(name)(grid).tolist()) for name in names(rows)]
-    first = Panel("Kernel maps", "κ(ρ)", "ρ", (-1, 1), (-1, 1), maps)
-    return figure([first, *(distance_panel(rows, name, cases[name]) for name in names(rows))])
+    maps = [Series(name, grid.tolist(), kernel_of(name)(grid).tolist()) for name in names(rows)]
+    first = Panel("Kernel maps", "κ(ρ)", "ρ", maps, y_range=(-1, 1))
+    return [first, *(distance_panel(rows, name, cases[name]) for name in names(rows))]
 
 
 def evidence(rows: list[Row], cases: Mapping[str, int | None]) -> list[Evidence]:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import torch
 
 from orthoscope.theory import hermite_polynomials, hermite_table
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
+from orthoscope_papers.panels import Math, Panel, Series, averaged
 
 CLAIM = "Table 5.1 is right, and normalized Hermite polynomials of Gaussians of covariance ρ have covariances ρ^k δ_kl."
 KIND = "simulation"
@@ -127,18 +127,16 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     orders = list(range(len(PRINTED)))
     overlaps = sorted({row.overlap for row in rows if row.quantity == "covariance"} - {0.0})[:2]
     series = []
     for overlap in overlaps:
         points = {k: [row.ours for row in groups(rows)[k, k, overlap]] for k in orders}
         series += [
-            seed_series(f"E he_k(X) he_k(Y), ρ = {overlap:g}", points),
-            predicted_series(f"ρ^k, ρ = {overlap:g}", orders, [overlap**k for k in orders]),
+            averaged(Math(rf"$E\,he_k(X)\,he_k(Y)$, ρ = {overlap:g}"), points),
+            Series(Math(rf"$\rho^k$, ρ = {overlap:g}"), orders, [overlap**k for k in orders]),
         ]
     seeds = len({row.seed for row in rows if row.quantity == "covariance"})
     measure = f"mean ± 2 s.e. of {seeds} samples"
-    return figure(
-        [Panel("Hermite polynomials of two Gaussians", measure, "order k", (0, orders[-1]), (0, 1.2), series)]
-    )
+    return [Panel("Hermite polynomials of two Gaussians", measure, "order k", series, y_range=(0, 1.2))]

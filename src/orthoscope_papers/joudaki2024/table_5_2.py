@@ -23,8 +23,8 @@ import torch
 
 from orthoscope.activations import nonlinearity
 from orthoscope.theory import hermite_coefficients, kernel_map
-from orthoscope_papers.drawing import Panel, figure, predicted_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
+from orthoscope_papers.panels import Panel, Series, side_by_side
 
 CLAIM = (
     "Centered, stable and non-linear mean the same in terms of the activation, its Hermite coefficients and its kernel "
@@ -166,18 +166,16 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return [*found, Evidence("κ′(1) of ReLU", None, *sampled, verdict, why)]
 
 
-def plot(rows: list[Row]) -> str:
-    """κ′(1) by the exact route and by the cut series, activation by activation, numbered along the axis."""
+def plot(rows: list[Row]) -> list[Panel]:
+    """κ′(1) by the exact route and by the cut series, activation by activation."""
     labels = names(rows)
     places = list(range(1, len(labels) + 1))
     panels = []
     for kind in ("non-linear", "slope at 1"):
         energies = {name: values(rows, name, "stable", "kernel")[0] for name in labels}
         series = [
-            predicted_series(
-                title,
-                places,
-                [statistics.fmean(values(rows, name, kind, route)) / energies[name] for name in labels],
+            Series(
+                title, places, [statistics.fmean(values(rows, name, kind, route)) / energies[name] for name in labels]
             )
             for route, title in (
                 ("kernel", "kernel map, exact"),
@@ -185,7 +183,8 @@ def plot(rows: list[Row]) -> str:
                 ("activation", "samples"),
             )
         ]
-        along = ", ".join(f"{place} {name}" for place, name in zip(places, labels, strict=True))
         measure = "of φ/C; three routes to one number"
-        panels.append(Panel(kind, measure, along, (0.5, len(labels) + 0.5), (0, 1.5), series, [("1", 1.0)]))
-    return figure(panels)
+        panels.append(
+            Panel(kind, measure, "activation", side_by_side(series), [("1", 1.0)], y_range=(0, 1.5), x_names=labels)
+        )
+    return panels

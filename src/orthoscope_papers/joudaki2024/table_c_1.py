@@ -17,9 +17,9 @@ from typing import NamedTuple
 import torch
 
 from orthoscope.metrics import mean_overlap, numerical_rank
-from orthoscope_papers.drawing import Panel, figure, predicted_series, seed_series
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.joudaki2024.shaped_network import dataset
+from orthoscope_papers.panels import Panel, Series, averaged
 
 CLAIM = (
     "Batches of images are linearly independent. The printed ranks below n are those of a float32 Gram matrix under "
@@ -166,25 +166,24 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """A panel a dataset: rank over batch size in single and double precision."""
     seeds = len({row.seed for row in rows})
     panels = []
     for data in sorted({row.data for row in rows}):
         sizes = sorted({row.samples for row in rows if row.data == data})
         names = {"single": "float32 Gram matrix, as printed", "double": "float64"}
-        series = [seed_series(text, {n: column(rows, data, n, name) for n in sizes}) for name, text in names.items()]
-        series.append(predicted_series("full rank", sizes, sizes))
+        series = [averaged(text, {n: column(rows, data, n, name) for n in sizes}) for name, text in names.items()]
+        series.append(Series("full rank", sizes, sizes))
         panels.append(
             Panel(
                 data,
                 f"rank of a batch, mean ± 2 s.e. of {seeds} batches",
                 "images in the batch",
-                (sizes[0], sizes[-1]),
-                (sizes[0] / 2, 2 * sizes[-1]),
                 series,
-                logarithmic_across=True,
-                logarithmic_up=True,
+                y_range=(sizes[0] / 2, 2 * sizes[-1]),
+                log_x=True,
+                log_y=True,
             )
         )
-    return figure(panels)
+    return panels

@@ -29,7 +29,6 @@ from torch import Tensor, nn
 
 from orthoscope.metrics import isometry_gap, log_norm
 from orthoscope.training import Step, minibatches, train
-from orthoscope_papers.drawing import Panel, figure, seed_series, span
 from orthoscope_papers.evidence import Evidence, Verdict, interval
 from orthoscope_papers.experiments import Figure
 from orthoscope_papers.joudaki2024.shaped_network import (
@@ -40,6 +39,7 @@ from orthoscope_papers.joudaki2024.shaped_network import (
     image_batch,
     shaped_network,
 )
+from orthoscope_papers.panels import Panel, averaged
 
 KIND = "training"
 DATA = ("cifar10",)
@@ -163,10 +163,9 @@ def stay_orthogonal(rows: Sequence[Row], depth: int) -> float:
 def panel(rows: Sequence[Row], name: str, title: str, what: str) -> Panel:
     """A column over layers, a line for each step at which it was measured."""
     steps = sorted({row.step for row in rows})
-    series = [seed_series(f"after {step} steps", by_layer(rows, name, step)) for step in steps]
+    series = [averaged(f"after {step} steps", by_layer(rows, name, step)) for step in steps]
     measure = f"{what}, mean ± 2 s.e. of {len({row.seed for row in rows})} seeds"
-    layers = [row.layer for row in rows]
-    return Panel(title, measure, "layer", (min(layers), max(layers)), span(series), series)
+    return Panel(title, measure, "layer", series)
 
 
 # Figure 6.6: the middle layers of one deep network.
@@ -229,16 +228,14 @@ def compare_middle(rows: list[Row]) -> list[Evidence]:
     ]
 
 
-def plot_middle(rows: list[Row]) -> str:
+def plot_middle(rows: list[Row]) -> list[Panel]:
     """Gap, gradient, symmetric share over layers."""
     depth = max(row.depth for row in rows)
-    return figure(
-        [
-            panel(rows, "gap", f"Weights, {depth} layers, tanh", "isometry gap"),
-            panel(rows, "log_gradient", "Gradients", "log ‖∇W‖"),
-            panel(rows, "symmetric", "Why", "symmetric share of ∇W Wᵀ"),
-        ]
-    )
+    return [
+        panel(rows, "gap", f"Weights, {depth} layers, tanh", "isometry gap"),
+        panel(rows, "log_gradient", "Gradients", "log ‖∇W‖"),
+        panel(rows, "symmetric", "Why", "symmetric share of ∇W Wᵀ"),
+    ]
 
 
 # Figure C.3: isometry gap of weights, for several depths and activations.
@@ -285,21 +282,17 @@ def compare_gaps(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot_gaps(rows: list[Row]) -> str:
+def plot_gaps(rows: list[Row]) -> list[Panel]:
     """A panel a depth and activation."""
     return _by_depth(rows, "gap", "gap")
 
 
-def _by_depth(rows: list[Row], column: str, what: str) -> str:
-    return figure(
-        [
-            panel(
-                [r for r in rows if (r.activation, r.depth) == (name, depth)], column, f"{name}, {depth} layers", what
-            )
-            for name in sorted({row.activation for row in rows})
-            for depth in sorted({row.depth for row in rows})
-        ]
-    )
+def _by_depth(rows: list[Row], column: str, what: str) -> list[Panel]:
+    return [
+        panel([r for r in rows if (r.activation, r.depth) == (name, depth)], column, f"{name}, {depth} layers", what)
+        for name in sorted({row.activation for row in rows})
+        for depth in sorted({row.depth for row in rows})
+    ]
 
 
 # Figure C.4: gradient norms of all layers, for several depths and activations.
@@ -347,7 +340,7 @@ def compare_gradients(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot_gradients(rows: list[Row]) -> str:
+def plot_gradients(rows: list[Row]) -> list[Panel]:
     """A panel a depth and activation."""
     return _by_depth(rows, "log_gradient", "log ‖∇W‖")
 

@@ -19,7 +19,6 @@ from torch import nn
 
 from orthoscope.data.catalog import entry_named
 from orthoscope.training import Step, minibatches, train
-from orthoscope_papers.drawing import Panel, figure, seed_series
 from orthoscope_papers.evidence import Evidence, interval
 from orthoscope_papers.experiments import Figure
 from orthoscope_papers.joudaki2024.shaped_network import (
@@ -30,6 +29,7 @@ from orthoscope_papers.joudaki2024.shaped_network import (
     image_batch,
     shaped_network,
 )
+from orthoscope_papers.panels import Panel, averaged
 
 KIND = "training"
 ACTIVATIONS = tuple(FUNCTIONS)
@@ -175,7 +175,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """A panel an activation: accuracy on training and unseen images over steps, shallow and deep."""
     data, seeds = rows[0].data, len({row.seed for row in rows})
     panels = []
@@ -186,11 +186,11 @@ def plot(rows: list[Row]) -> str:
             steps = sorted({row.step for row in own})
             seen = {step: [row.train_accuracy for row in own if row.step == step] for step in steps}
             unseen = {step: [row.test_accuracy for row in own if row.step == step] for step in steps}
-            series.append(seed_series(f"{depth} layers, training images", seen))
-            series.append(seed_series(f"{depth} layers, unseen images", unseen))
+            series.append(averaged(f"{depth} layers, training images", seen))
+            series.append(averaged(f"{depth} layers, unseen images", unseen))
         measure = f"accuracy on {data}, mean ± 2 s.e. of {seeds} seeds"
-        panels.append(Panel(name, measure, "steps", (0, max(row.step for row in rows)), (0, 1), series))
-    return figure(panels)
+        panels.append(Panel(name, measure, "steps", series, y_range=(0, 1)))
+    return panels
 
 
 figure_6_4 = Figure(

@@ -7,17 +7,15 @@ trains from every seed; all but one begin with the same orthogonal weights. Time
 that the table names; nothing is concluded from them in `check`.
 """
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from orthoscope.report.charts import whole_decades
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, Verdict, interval, trend
 from orthoscope_papers.ju2025.arms import APPROACHES, ARMS, MANIFOLD, MUON, PARAMETRIZATION, PENALTY, Trial
 from orthoscope_papers.ju2025.measured_training import CHOICE, COMPARISON, QUANTILES, Budget, Row, training
+from orthoscope_papers.panels import Math, Panel, averaged
 
 CLAIM = (
     "Optimizers on the manifold and parametrizations keep weights orthogonal to rounding at every step, penalties keep "
@@ -163,7 +161,7 @@ def _deviations(rows: Sequence[Row], network: str, arm: str) -> list[float]:
     return [row.deviation for row in final(rows, network, arm)]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """Losses, orthogonality, time, norms of updates, spectra and learning curves of the arms at their best settings."""
     own = [row for row in rows if row.stage == COMPARISON]
     last = max(row.step for row in own)
@@ -177,13 +175,13 @@ def plot(rows: list[Row]) -> str:
         of_seeds = f"mean ± 2 s.e. of {seeds} seeds"
         panels += [
             _arms(here, f"{depth} layers: held-out loss", f"cross-entropy after {last} steps, {of_seeds}", _loss),
-            _arms(here, f"{depth} layers: deviation of weights", f"‖I − WᵀW‖_F, {of_seeds}", _deviation),
+            _arms(here, f"{depth} layers: deviation of weights", Math(rf"$\|I - W^T W\|_F$, {of_seeds}"), _deviation),
             _arms(here, f"{depth} layers: time of a step", f"milliseconds, {machines}", _milliseconds),
             _arms(here, f"{depth} layers: norm of the last update", f"RMS → RMS, mean of layers, {of_seeds}", _update),
             _spectra(here, f"{depth} layers: trained weights"),
             _curves([row for row in own if row.network == network], f"{depth} layers: learning curves", of_seeds),
         ]
-    return figure(panels, columns=3)
+    return panels
 
 
 def _loss(row: Row) -> float:
@@ -203,34 +201,24 @@ def _update(row: Row) -> float:
 
 
 def _arms(rows: Sequence[Row], title: str, measure: str, number: Callable[[Row], float]) -> Panel:
-    """All arms side by side, one style an approach; the legend numbers them."""
+    """All arms side by side, one style an approach."""
     names = list(ARMS)
     series = []
     for approach in APPROACHES:
         own = [name for name in names if ARMS[name].approach == approach and any(row.arm == name for row in rows)]
-        ends = [interval([number(row) for row in rows if row.arm == name]) for name in own]
-        label = f"{approach}: " + ", ".join(f"{names.index(name) + 1} {name}" for name in own)
-        places = [names.index(name) + 1 for name in own]
-        lows = [max(low, mean / 10) for mean, low, _ in ends]  # the axis is logarithmic
-        series.append(
-            Series(label, places, [m for m, _, _ in ends], lows, [h for _, _, h in ends], marks=True, line=False)
-        )
-    heights = whole_decades([number(row) for row in rows])
-    return Panel(title, measure, "arm", (0.5, len(names) + 0.5), heights, series, logarithmic_up=True)
+        points = {names.index(name) + 1: [number(row) for row in rows if row.arm == name] for name in own}
+        series.append(replace(averaged(approach, points), line=False))
+    return Panel(title, measure, "", series, log_y=True, x_names=names)
 
 
 def _spectra(rows: Sequence[Row], title: str) -> Panel:
     series = []
     for name in CURVES:
         own = [row for row in rows if row.arm == name]
-        values = [[_quantile(row, level) for row in own] for level in range(len(QUANTILES))]
-        ends = [interval(seeds) for seeds in values]
-        series.append(
-            Series(name, QUANTILES, [m for m, _, _ in ends], [low for _, low, _ in ends], [h for _, _, h in ends])
-        )
-    finite = [high for line in series for high in line.high if math.isfinite(high)]
+        points = {quantile: [_quantile(row, level) for row in own] for level, quantile in enumerate(QUANTILES)}
+        series.append(averaged(name, points))
     measure = "singular values of all hidden weights, mean ± 2 s.e."
-    return Panel(title, measure, "part of them that is smaller", (0, 1), (0, 1.1 * max(finite, default=1.0)), series)
+    return Panel(title, measure, "part of them that is smaller", series)
 
 
 def _quantile(row: Row, level: int) -> float:
@@ -238,13 +226,6 @@ def _quantile(row: Row, level: int) -> float:
 
 
 def _curves(rows: Sequence[Row], title: str, of_seeds: str) -> Panel:
-    steps = sorted({row.step for row in rows})
-    series = []
-    for name in CURVES:
-        own = [row for row in rows if row.arm == name]
-        ends = [interval([row.loss for row in own if row.step == step]) for step in steps]
-        lows = [max(low, mean / 10) for mean, low, _ in ends]
-        series.append(Series(name, steps, [m for m, _, _ in ends], lows, [h for _, _, h in ends]))
-    heights = whole_decades([row.loss for row in rows])
+    series = [averaged(name, [(row.step, row.loss) for row in rows if row.arm == name]) for name in CURVES]
     measure = f"held-out cross-entropy, {of_seeds}"
-    return Panel(title, measure, "optimizer steps", (0, steps[-1]), heights, series, logarithmic_up=True)
+    return Panel(title, measure, "optimizer steps", series, log_y=True)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from orthoscope.models.recurrent import RecurrentNetwork
 from orthoscope.training import train
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, interval, student_interval
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "At a delay of 200, in 400 steps, a recurrent network with an orthogonal matrix learns to copy, and a free one "
@@ -252,29 +252,26 @@ def _advantage(rows: list[Row], rate: float, span: str) -> Evidence:
     )
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """Loss along training, one panel a learning rate of the recurrent matrix: mean, and range over seeds."""
     rates = sorted({row.recurrent_rate for row in rows})
     seeds = len({row.seed for row in rows})
-    steps = sorted({row.step for row in rows})
     panels = []
     for rate in rates:
         series = []
         for arm in ARMS:
             chosen = [r for r in rows if r.arm == arm and r.recurrent_rate == rate]
-            ratios = [[r.loss / r.memoryless for r in chosen if r.step == step] for step in steps]
-            means = [sum(values) / len(values) for values in ratios]
-            series.append(Series(arm, steps, means, [min(v) for v in ratios], [max(v) for v in ratios]))
+            ratios = [(r.step, r.loss / r.memoryless) for r in chosen]
+            series.append(averaged(arm, ratios, of=lambda values: (statistics.fmean(values), min(values), max(values))))
         panels.append(
             Panel(
                 f"Recurrent learning rate {rate:g}",
                 f"loss / memoryless loss, mean and range of {seeds} seeds",
                 "optimizer steps",
-                (0, steps[-1]),
-                (0.001, 100),
                 series,
-                references=[("remembers nothing", 1.0)],
-                logarithmic_up=True,
+                [("remembers nothing", 1.0)],
+                y_range=(0.001, 100),
+                log_y=True,
             )
         )
-    return figure(panels)
+    return panels

@@ -7,16 +7,12 @@ zero. The two Muons scale steps to the size of AdamW's, so that one rate serves 
 embeddings and head then have a larger rate than AdamW could give to all may be part of what they gain.
 """
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from scipy.special import stdtrit
-
-from orthoscope_papers.drawing import Panel, Series, figure
-from orthoscope_papers.evidence import Evidence, Verdict
+from orthoscope_papers.evidence import Evidence, Verdict, student_interval
 from orthoscope_papers.ju2025.tuned_training import (
     CHOICE,
     CHOICE_SEED,
@@ -30,6 +26,7 @@ from orthoscope_papers.ju2025.tuned_training import (
     Row,
     training,
 )
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "With one learning rate for all parameters, Muon trains the Transformer to a lower held-out loss than AdamW in "
@@ -98,11 +95,8 @@ def differences(rows: Sequence[Row], task: str, one: str, other: str) -> list[fl
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Student's 95% interval of the mean; from minus to plus infinity if a value is infinite."""
-    if not all(map(math.isfinite, values)):
-        return -math.inf, math.inf
-    mean, error = statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values))
-    reach = float(stdtrit(len(values) - 1, 0.975)) * error
-    return mean - reach, mean + reach
+    _, low, high = student_interval(values)
+    return low, high
 
 
 def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -179,23 +173,18 @@ def _between_muons(rows: list[Row], task: str) -> Evidence:
     return Evidence(quantity, None, statistics.fmean(values), low, high, verdict, f"{ends}; at rates {rates}")
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """Loss on held-out data along training at each optimizer's best rate, one panel a task."""
     compared = [row for row in rows if row.stage == COMPARISON]
-    return figure([_panel([row for row in compared if row.task == task], task) for task in TASKS])
+    return [_panel([row for row in compared if row.task == task], task) for task in TASKS]
 
 
 def _panel(rows: Sequence[Row], task: str) -> Panel:
-    steps, seeds = sorted({row.step for row in rows}), len({row.seed for row in rows})
+    seeds = len({row.seed for row in rows})
     series = []
     for name in OPTIMIZERS:
         own = [row for row in rows if row.optimizer == name]
-        losses = [[row.loss for row in own if row.step == step] for step in steps]
-        ends = [interval(values) for values in losses]
         label = f"{name}, learning rate {own[0].learning_rate:g}"
-        means = [sum(values) / len(values) for values in losses]
-        series.append(Series(label, steps, means, [low for low, _ in ends], [high for _, high in ends]))
-    finite = [row.loss for row in rows if math.isfinite(row.loss)]
+        series.append(averaged(label, [(row.step, row.loss) for row in own], of=student_interval))
     measure = f"held-out cross-entropy, mean and 95% interval of {seeds} seeds"
-    heights = (min(finite, default=0.1) / 1.2, max(finite, default=1.0) * 1.2)
-    return Panel(task, measure, "optimizer steps", (0, steps[-1]), heights, series, logarithmic_up=True)
+    return Panel(task, measure, "optimizer steps", series, log_y=True)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from orthoscope.models.resnet import UnconstrainedJacobians
 from orthoscope.theory import unconstrained_jacobians_optimum
 from orthoscope.training import train
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence
+from orthoscope_papers.panels import Panel, Series
 
 CLAIM = (
     "When only the Jacobians of residual blocks are trained, with weight decay, gradient descent from a random start "
@@ -164,7 +164,7 @@ def _evidence(name: str, printed: float, values: Sequence[float], near: bool) ->
     return Evidence(name, printed, mean, low, high, "differs", "descent has not reached the optimum")
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """Singular values over blocks, every case, beside the exact ones."""
     cases = list(dict.fromkeys((row.depth, row.width, row.decay) for row in rows))
     series: list[Series] = []
@@ -172,12 +172,10 @@ def plot(rows: list[Row]) -> str:
         own = [row for row in rows if (row.depth, row.width, row.decay) == case]
         name = f"L = {case[0]}, D = {case[1]}, λ = {case[2]:g}"
         series.append(_means(name, own))
-    exact = [Series(f"exact, L = {case[0]}", [1, case[0]], [_best(rows, case)] * 2, theory=True) for case in cases]
-    deepest = max(case[0] for case in cases)
+    exact = [Series("exact", [1, case[0]], [_best(rows, case)] * 2, theory=True) for case in cases]
     highest = 1.1 * max(row.first for row in rows)
     measure = f"largest singular value, mean of {len({row.seed for row in rows})} starts"
-    along, up = (0, deepest + 1), (0, highest)
-    return figure([Panel("Equal singular values", measure, "block", along, up, [*series, *exact])])
+    return [Panel("Equal singular values", measure, "block", [*series, *exact], y_range=(0, highest))]
 
 
 def _means(name: str, own: Sequence[Row]) -> Series:

@@ -6,10 +6,10 @@ fine-tuned on 5 to 9, by low-rank updates of its hidden weights or in full. PII 
 """
 
 import copy
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -23,9 +23,9 @@ from orthoscope.metrics.weights import parameter_independence
 from orthoscope.models import MLP
 from orthoscope.theory import random_parameter_independence
 from orthoscope.training import minibatches, train
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence
 from orthoscope_papers.evidence import interval as two_errors
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "At a small learning rate a low-rank update alters the orthogonality of weight vectors little, though measurably "
@@ -158,10 +158,13 @@ def rises(rows: Sequence[Row], network: str, rank: int, rate: float) -> list[flo
     ]
 
 
+three_errors = partial(two_errors, errors=3.0)
+
+
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Mean plus and minus three standard errors."""
-    mean, error = statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values))
-    return mean - 3 * error, mean + 3 * error
+    _, low, high = three_errors(values)
+    return low, high
 
 
 def check(rows: list[Row]) -> dict[str, bool]:
@@ -226,7 +229,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     ]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """PII after fine-tuning against the rank, one panel a network, with the level before and that of random vectors."""
     ranks = sorted({row.rank for row in rows} - {WHOLE})
     seeds, random = len({row.seed for row in rows}), random_parameter_independence(rows[0].width)
@@ -236,30 +239,12 @@ def plot(rows: list[Row]) -> str:
         before = statistics.mean(row.pii_before for row in own)
         series = []
         for rate in sorted({row.learning_rate for row in own}):
-            levels = [[before + rise for rise in rises(rows, network, rank, rate)] for rank in ranks]
+            levels = {rank: [before + rise for rise in rises(rows, network, rank, rate)] for rank in ranks}
             full = [before + rise for rise in rises(rows, network, WHOLE, rate)]
-            series.append(_series(f"low rank, learning rate {rate:g}", ranks, levels))
-            series.append(_series(f"full, learning rate {rate:g}", ranks, [full] * len(ranks)))
+            series.append(averaged(f"low rank, learning rate {rate:g}", levels, of=three_errors))
+            series.append(averaged(f"full, learning rate {rate:g}", dict.fromkeys(ranks, full), of=three_errors))
         title = f"Start: {network}"
         measure = f"PII after fine-tuning, mean ± 3 s.e. of {seeds} seeds"
         references = [("before", before), ("random vectors", random)]
-        panels.append(
-            Panel(
-                title,
-                measure,
-                "rank",
-                (ranks[0], ranks[-1]),
-                (0.01, 1),
-                series,
-                references,
-                logarithmic_across=True,
-                logarithmic_up=True,
-            )
-        )
-    return figure(panels)
-
-
-def _series(name: str, ranks: Sequence[int], levels: Sequence[Sequence[float]]) -> Series:
-    ends = [interval(values) for values in levels]
-    means = [statistics.mean(values) for values in levels]
-    return Series(name, ranks, means, [low for low, _ in ends], [high for _, high in ends])
+        panels.append(Panel(title, measure, "rank", series, references, y_range=(0.01, 1), log_x=True, log_y=True))
+    return panels

@@ -18,11 +18,11 @@ import torch
 
 from orthoscope.theory import random_parameter_independence
 from orthoscope_papers.datasets import CIFAR100
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, interval, trend
 from orthoscope_papers.experiments import Figure
 from orthoscope_papers.lu2024.independence import OPTIMIZERS, at_best_rate, by_seed, printed_number, trained
 from orthoscope_papers.lu2024.networks import HIDDEN, Images, Network, convolutional, fully_connected, images
+from orthoscope_papers.panels import Panel, Series, averaged
 
 KIND = "training"
 DATA = ("cifar10",)
@@ -120,8 +120,7 @@ def gains(
 def against_rates(rows: Sequence[Row], name: str, number: Callable[[Row], float]) -> Series:
     """A number of one arm (mean over layers) against the learning rate, with intervals over seeds."""
     multiples = sorted({row.multiple for row in rows})
-    ends = [interval(by_seed([r for r in rows if r.multiple == multiple], number)) for multiple in multiples]
-    return Series(name, multiples, [m for m, _, _ in ends], [low for _, low, _ in ends], [high for _, _, high in ends])
+    return averaged(name, {each: by_seed([r for r in rows if r.multiple == each], number) for each in multiples})
 
 
 def pii(row: Row) -> float:
@@ -169,9 +168,9 @@ def compare_3(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot_3(rows: list[Row]) -> str:
+def plot_3(rows: list[Row]) -> list[Panel]:
     """PII and accuracy against the learning rate, with and without."""
-    seeds, multiples = len({row.seed for row in rows}), sorted({row.multiple for row in rows})
+    seeds = len({row.seed for row in rows})
     panels = []
     for title, number in (("PII, mean of three hidden convolutions", pii), ("Accuracy on test images", accuracy)):
         series = [
@@ -184,14 +183,13 @@ def plot_3(rows: list[Row]) -> str:
                 f"{title}, {rows[0].dataset}",
                 f"mean ± 2 s.e. of {seeds} seeds",
                 "learning rate, in multiples of each optimizer's own",
-                (multiples[0] / 1.5, multiples[-1] * 1.5),
-                (0, 1.1 * max(high for line in series for high in line.high)),
                 series,
                 start,
-                logarithmic_across=True,
+                y_range=(0, 1.1 * max(high for line in series for high in line.high)),
+                log_x=True,
             )
         )
-    return figure(panels)
+    return panels
 
 
 # Table 4.
@@ -250,44 +248,41 @@ def compare_4(rows: list[Row]) -> list[Evidence]:
     return found
 
 
-def plot_4(rows: list[Row]) -> str:
+def plot_4(rows: list[Row]) -> list[Panel]:
     """PII by layer at the best rate, and accuracy against the rate, for both networks."""
     panels = [_by_layer(rows, network) for network in NETWORKS]
-    return figure(panels + [_accuracies(rows, network) for network in NETWORKS])
+    return panels + [_accuracies(rows, network) for network in NETWORKS]
 
 
 def _by_layer(rows: Sequence[Row], network: str) -> Panel:
-    layers, seeds = range(1, HIDDEN + 1), len({row.seed for row in rows})
+    seeds = len({row.seed for row in rows})
     series = []
     for arm in ARMS:
         own = best(rows, network, OPTIMIZER, arm)
-        ends = [interval([row.pii for row in own if row.layer == layer]) for layer in layers]
         label = f"{arm}, learning rate {own[0].learning_rate:g}"
-        series.append(Series(label, layers, *zip(*ends, strict=True)))
+        series.append(averaged(label, [(row.layer, row.pii) for row in own]))
     dimension = next(row.dimension for row in rows if row.network == network)
     random = random_parameter_independence(dimension)
     return Panel(
         f"{network}, {rows[0].dataset}",
         f"PII after training, mean ± 2 s.e. of {seeds} seeds",
         "hidden layer",
-        (0.8, HIDDEN + 0.2),
-        (0, 1.2 * max(random, *(high for line in series for high in line.high))),
         series,
         [("random vectors", random)],
+        y_range=(0, 1.2 * max(random, *(high for line in series for high in line.high))),
     )
 
 
 def _accuracies(rows: Sequence[Row], network: str) -> Panel:
-    multiples, seeds = sorted({row.multiple for row in rows}), len({row.seed for row in rows})
+    seeds = len({row.seed for row in rows})
     own = [row for row in rows if row.network == network]
     return Panel(
         f"{network}, {rows[0].dataset}",
         f"accuracy on test images, mean ± 2 s.e. of {seeds} seeds",
         f"learning rate, in multiples of {OPTIMIZER}'s own",
-        (multiples[0] / 1.5, multiples[-1] * 1.5),
-        (0, 1),
         [against_rates([row for row in own if row.arm == arm], arm, accuracy) for arm in ARMS],
-        logarithmic_across=True,
+        y_range=(0, 1),
+        log_x=True,
     )
 
 

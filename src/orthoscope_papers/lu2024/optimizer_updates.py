@@ -29,10 +29,10 @@ from orthoscope.metrics.weights import parameter_independence
 from orthoscope.models import MLP
 from orthoscope.optim import Muon, muon_parameter_groups
 from orthoscope.training import Step, minibatches, train
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence
 from orthoscope_papers.evidence import interval as two_errors
-from orthoscope_papers.lu2024.low_rank_update import interval
+from orthoscope_papers.lu2024.low_rank_update import interval, three_errors
+from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (
     "No optimizer is conformal: a step turns the angle of two rows by 0.9 (SGD) to 1.15 (AdamW) of what a random step "
@@ -256,7 +256,7 @@ def compare(rows: list[Row]) -> list[Evidence]:
     ]
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """PII, angles since the start, and angles per step in units of a random step's, against the step."""
     seeds, random = len({row.seed for row in rows}), random_defect(rows[0].width)
     of_seeds = f"mean ± 3 s.e. of {seeds} seeds"
@@ -270,21 +270,15 @@ def plot(rows: list[Row]) -> str:
             [("random", 1.0)],
         ),
     ]
-    return figure([_panel(rows, *panel) for panel in numbers])
+    return [_panel(rows, *panel) for panel in numbers]
 
 
 def _panel(
     rows: Sequence[Row], title: str, measure: str, number: Callable[[Row], float], references: list[tuple[str, float]]
 ) -> Panel:
-    steps = sorted({row.step for row in rows})
     series = []
     for name in OPTIMIZERS:
-        values = [by_seed(rows, name, number, step) for step in steps]
-        ends = [interval(own) for own in values]
+        values = {step: by_seed(rows, name, number, step) for step in sorted({row.step for row in rows})}
         rate = next(r.learning_rate for r in rows if (r.optimizer, r.multiple) == (name, best_multiple(rows, name)))
-        label = f"{name}, learning rate {rate:g}"
-        series.append(
-            Series(label, steps, [statistics.mean(v) for v in values], [e[0] for e in ends], [e[1] for e in ends])
-        )
-    low, high = (choose(end for line in series for end in (*line.low, *line.high)) for choose in (min, max))
-    return Panel(title, measure, "step", (steps[0], steps[-1]), (low, high), series, references, True)
+        series.append(averaged(f"{name}, learning rate {rate:g}", values, of=three_errors))
+    return Panel(title, measure, "step", series, references, log_x=True)

@@ -17,10 +17,10 @@ import torch
 
 from orthoscope.theory import random_parameter_independence
 from orthoscope_papers.datasets import CIFAR100
-from orthoscope_papers.drawing import Panel, Series, figure
 from orthoscope_papers.evidence import Evidence, interval, trend
 from orthoscope_papers.lu2024.independence import OPTIMIZERS, at_best_rate, by_seed, printed_number, trained
 from orthoscope_papers.lu2024.networks import images, three_layers
+from orthoscope_papers.panels import Panel, Series, averaged
 
 CLAIM = (
     "From parallel rows SGD leaves PII highest, from random rows it raises PII least; Adam and AdamW are comparable, "
@@ -158,41 +158,32 @@ def _start(rows: Sequence[Row], layer: int) -> Evidence:
     return Evidence(quantity, PRINTED_STARTS[layer - 1], ours, low, high, "agrees" if agrees else "differs", why)
 
 
-def plot(rows: list[Row]) -> str:
+def plot(rows: list[Row]) -> list[Panel]:
     """PII after training against the learning rate, one panel a layer, with the level at the start."""
-    seeds, multiples = len({row.seed for row in rows}), sorted({row.multiple for row in rows})
-    across = (multiples[0] / 1.5, multiples[-1] * 1.5)
+    seeds = len({row.seed for row in rows})
     panels = []
     for layer in (1, 2, 3):
         own = [row for row in rows if row.layer == layer]
         level = 1.0 if layer == 1 else random_parameter_independence(own[0].dimension)
         title = f"Layer {layer}, {'parallel' if layer == 1 else 'random'} rows, {rows[0].dataset}"
         measure = f"PII after training, mean ± 2 s.e. of {seeds} seeds"
-        series = [_series(own, name, multiples) for name in PRINTED]
+        series = [_series(own, name) for name in PRINTED]
         highest = max([level, *(row.pii for row in own)]) * 1.1
         panels.append(
             Panel(
                 title,
                 measure,
                 "learning rate, in multiples of each optimizer's own",
-                across,
-                (0, highest),
                 series,
                 [("start", level)],
-                logarithmic_across=True,
+                y_range=(0, highest),
+                log_x=True,
             )
         )
-    return figure(panels)
+    return panels
 
 
-def _series(rows: Sequence[Row], name: str, multiples: Sequence[float]) -> Series:
+def _series(rows: Sequence[Row], name: str) -> Series:
     own = [row for row in rows if row.optimizer == name]
     best = at_best_rate(own)[0].learning_rate
-    ends = [interval([row.pii for row in own if row.multiple == multiple]) for multiple in multiples]
-    return Series(
-        f"{name}, best at {best:g}",
-        multiples,
-        [mean for mean, _, _ in ends],
-        [low for _, low, _ in ends],
-        [high for _, _, high in ends],
-    )
+    return averaged(f"{name}, best at {best:g}", [(row.multiple, row.pii) for row in own])

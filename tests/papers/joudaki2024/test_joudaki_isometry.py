@@ -1,12 +1,12 @@
 """Chapter 4: isometry as a volume, and what normalization does to it."""
 
 import math
-from xml.etree import ElementTree
 
 import pytest
 import torch
 
 from orthoscope_papers.joudaki2024 import figure_4_1, isometry_of_normalization
+from papers.figures import drawn
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def test_isometry_is_a_root_of_the_volume_over_the_mean_square(volumes: list[fig
     checks = figure_4_1.check(volumes)
     assert all(checks.values()), checks
     assert {row.verdict for row in figure_4_1.compare(volumes)} == {"agrees", "corrected"}
-    assert ElementTree.fromstring(figure_4_1.plot(volumes)).tag.endswith("svg")
+    drawn(figure_4_1.plot(volumes))
     halved = [row._replace(isometry=row.isometry / 2) for row in volumes]
     assert not any(figure_4_1.check(halved).values())
 
@@ -41,7 +41,7 @@ def test_normalization_multiplies_isometry_by_what_the_lengths_say(
     checks = isometry_of_normalization.check(batches)
     assert all(checks.values()), [statement for statement, held in checks.items() if not held]
     assert {row.verdict for row in isometry_of_normalization.compare(batches)} == {"agrees", "corrected"}
-    assert ElementTree.fromstring(isometry_of_normalization.plot(batches)).tag.endswith("svg")
+    drawn(isometry_of_normalization.plot(batches))
 
 
 def test_every_statement_about_normalization_can_fail(batches: list[isometry_of_normalization.Row]) -> None:

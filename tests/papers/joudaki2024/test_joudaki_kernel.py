@@ -1,11 +1,10 @@
 """Chapter 5: kernel maps, Hermite polynomials and where overlaps go."""
 
-from xml.etree import ElementTree
-
 import pytest
 import torch
 
 from orthoscope_papers.joudaki2024 import figure_5_1, figure_5_2, overlap_chains, table_5_1, table_5_2
+from papers.figures import drawn
 
 
 @pytest.fixture(scope="module")
@@ -32,22 +31,18 @@ def holds(checks: dict[str, bool]) -> None:
     assert all(checks.values()), [statement for statement, held in checks.items() if not held]
 
 
-def is_svg(text: str) -> None:
-    assert ElementTree.fromstring(text).tag.endswith("svg")
-
-
 def test_custom_activations_go_to_their_fixed_points(custom: list[overlap_chains.Row]) -> None:
     holds(figure_5_1.check(custom))
     corrected = [row for row in figure_5_1.compare(custom) if row.verdict == "corrected"]
     assert [row.why for row in corrected] == [f"erratum joudaki2024-theorem-5.11-case-{case}" for case in (1, 4)]
-    is_svg(figure_5_1.plot(custom))
+    drawn(figure_5_1.plot(custom))
 
 
 def test_activations_in_use_go_to_the_fixed_points_of_their_true_cases(common: list[overlap_chains.Row]) -> None:
     holds(figure_5_2.check(common))
     (relu,) = [row for row in figure_5_2.compare(common) if row.quantity == "case of relu"]
     assert (relu.printed, relu.ours, relu.verdict) == (2, 3, "corrected")
-    is_svg(figure_5_2.plot(common))
+    drawn(figure_5_2.plot(common))
 
 
 def test_overlaps_that_stay_or_vanish_at_once_are_refused(
@@ -77,7 +72,7 @@ def test_custom_kernel_maps_are_the_polynomials_they_are_named_after() -> None:
 def test_hermite_polynomials_are_as_printed_and_orthonormal(hermite: list[table_5_1.Row]) -> None:
     holds(table_5_1.check(hermite))
     assert {row.verdict for row in table_5_1.compare(hermite)} == {"agrees"}
-    is_svg(table_5_1.plot(hermite))
+    drawn(table_5_1.plot(hermite))
     wrong = [row._replace(printed=row.printed + 1) for row in hermite]
     none = [row._replace(ours=1e-6 * row.seed) for row in hermite]
     seen = [table_5_1.check(table) for table in (wrong, none)]
@@ -89,7 +84,7 @@ def test_three_routes_lead_to_the_same_properties(properties: list[table_5_2.Row
     (slope,) = [row for row in table_5_2.compare(properties) if row.verdict == "corrected"]
     assert "0.948" in slope.why
     assert slope.ours == pytest.approx(1, abs=1e-12)
-    is_svg(table_5_2.plot(properties))
+    drawn(table_5_2.plot(properties))
 
 
 def test_every_statement_about_properties_can_fail(properties: list[table_5_2.Row]) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -33,6 +32,7 @@ from orthoscope_papers.ju2025.measured_training import (
     training,
     update_norms,
 )
+from papers.figures import drawn
 
 SHORT = Budget(steps=2, evaluations=2, batch=16)
 
@@ -148,9 +148,7 @@ def test_every_statement_of_the_slides_has_a_verdict_with_its_reason(rows: list[
 
 
 def test_the_page_has_six_panels_a_network_and_names_every_arm(rows: list[Row]) -> None:
-    drawn = plot(rows)
-    assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
-    assert "nan" not in drawn
-    for number, name in enumerate(ARMS, start=1):
-        assert f"{number} {name}" in drawn
-    assert drawn.count('class="title"') == 6 * len(QUICK.networks)
+    document = drawn(plot(rows))
+    for name in ARMS:
+        assert document.count(f">{name}<") >= 4 * len(QUICK.networks)
+    assert len(plot(rows)) == 6 * len(QUICK.networks)

@@ -84,7 +84,7 @@ class After(Before):
         return F.gelu(self.linear(x) + x)
 
 
-def test_an_activation_belongs_to_the_block_only_if_nobody_else_sees_the_sum() -> None:
+def test_an_activation_belongs_to_the_block_only_if_nothing_else_uses_the_sum() -> None:
     torch.manual_seed(0)
     before = nn.Sequential(nn.Linear(4, 4), Before(), Before(), nn.ReLU(), nn.Linear(4, 2)).double()
     blocks = residual_jacobians(before, torch.randn(1, 4))

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from orthoscope.probe import layer_jacobians
-from orthoscope.probe.jacobians.sightings import cheap_twice
+from orthoscope.probe.jacobians.additions import cheap_twice
 
 CASES = {
     "plain": nn.Conv2d(4, 6, 3),

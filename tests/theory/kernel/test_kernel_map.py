@@ -258,7 +258,7 @@ def test_jumps_make_the_slope_at_one_infinite() -> None:
         (lambda: the_map("relu").trajectory(0.5, -1), "at least 0"),
         (lambda: the_map("relu").coefficients(0), "at least 1"),
         (lambda: the_map("tanh").slow_distance(10), "only case 3"),
-        (lambda: the_map("identity").bound(0.5, 3), "nothing to converge to"),
+        (lambda: the_map("identity").bound(0.5, 3), "there is no limit"),
     ],
 )
 def test_what_has_no_answer_gets_one_sentence(asked: Callable[[], object], complaint: str) -> None:

@@ -175,7 +175,7 @@ def test_what_has_no_theory_says_why(hyper: Hyperparameters, inputs: Inputs, rea
         propagate(hyper, inputs, 40)
 
 
-@pytest.mark.parametrize(("samples", "reason"), [(3, "signals vanish at layer 1"), (4, "samples are lost")])
+@pytest.mark.parametrize(("samples", "reason"), [(3, "signals vanish at layer 1"), (4, "all samples become equal")])
 def test_an_activation_that_batch_norm_never_reaches_leaves_nothing(samples: int, reason: str) -> None:
     """Of n samples, no normalized entry is above √(n-1)."""
 

@@ -89,7 +89,7 @@ def tile_order(rows: int, pivots: int, batch: int, device: torch.device) -> Orde
 
 
 @lru_cache(maxsize=32)
-def remembered_order(rows: int, pivots: int, batch: int, device: torch.device) -> Order:
+def cached_order(rows: int, pivots: int, batch: int, device: torch.device) -> Order:
     """`tile_order`, cached: two bytes for each element of a square frame.
 
     Not to be called under `torch.func`, whose tensors must not outlive the call.

@@ -39,6 +39,10 @@ def givens_coordinates(
     where $P_j$ is what the pivot's row has become after $j$. What is left of an orthonormal frame is a diagonal of
     signs: with all pivots they are +1, but for the last of a square frame, its determinant. Computed in float64.
 
+    Args:
+        frame: Real orthonormal columns.
+        pivots: Number of pivots; by default as many as reach every frame.
+
     Raises:
         TypeError: If the frame is not of real floating-point numbers.
         ValueError: If it is wide, not orthonormal, or not reached with so few pivots, each to the square root of its

@@ -23,7 +23,7 @@ from torch import Tensor
 from orthoscope.linalg.givens._tiles import (
     Level,
     Order,
-    remembered_order,
+    cached_order,
     tile_levels,
     tile_levels_backward,
     tile_order,
@@ -81,12 +81,22 @@ def givens_frame(
 
 
 def givens_count(rows: int, pivots: int) -> int:
-    """The number of pairs of one of the first `pivots` coordinates and a later one, p(2n - p - 1)/2."""
+    """The number of pairs of one of the first `pivots` coordinates and a later one, p(2n - p - 1)/2.
+
+    Args:
+        rows: Number of coordinates $n$.
+        pivots: $p$, the coordinates that are rotated with all later ones.
+    """
     return pivots * (2 * rows - pivots - 1) // 2
 
 
 def givens_pairs(rows: int, pivots: int) -> list[tuple[int, int]]:
-    """The pair of coordinates that each angle rotates, in the order of the product."""
+    """The pair of coordinates that each angle rotates, in the order of the product.
+
+    Args:
+        rows: Number of coordinates $n$.
+        pivots: $p$, the coordinates that are rotated with all later ones.
+    """
     return [(pivot, other) for pivot in range(pivots) for other in range(pivot + 1, rows)]
 
 
@@ -218,7 +228,7 @@ def undo_(state: Tensor, factor: Tensor, blocks: tuple[int, ...], size: int) -> 
 # The product and its gradient are operators, which a compiler keeps whole instead of tracing a thousand products.
 @torch.library.custom_op("orthoscope::givens_frame", mutates_args=())
 def _frame_operator(angles: Tensor, rows: int, columns: int, pivots: int) -> Tensor:
-    order = remembered_order(rows, pivots, angles.shape[0], angles.device)
+    order = cached_order(rows, pivots, angles.shape[0], angles.device)
     with full_precision(angles.device.type):
         frame = rotation_product(angles, rows, columns, order)
         # A pivot is rotated with every row, and each rounded rotation changes its length a little: removed here. For
@@ -229,7 +239,7 @@ def _frame_operator(angles: Tensor, rows: int, columns: int, pivots: int) -> Ten
 
 @torch.library.custom_op("orthoscope::givens_gradient", mutates_args=())
 def _gradient_operator(angles: Tensor, frame: Tensor, gradient: Tensor, pivots: int) -> Tensor:
-    order = remembered_order(frame.shape[-2], pivots, angles.shape[0], angles.device)
+    order = cached_order(frame.shape[-2], pivots, angles.shape[0], angles.device)
     with full_precision(angles.device.type):
         return rotation_gradient(angles, frame, gradient, order).contiguous()
 

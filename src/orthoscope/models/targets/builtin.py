@@ -34,26 +34,26 @@ class Builtin:
         return {p.name: p.default for p in parameters if p.name not in ("self", "generator")}
 
 
-def _vectors(arguments: Arguments, samples: int, generator: Generator) -> Batch:
+def _vector_batch(arguments: Arguments, samples: int, generator: Generator) -> Batch:
     units = arguments["in_features"]
     return gaussians(samples, arguments["width"] if units is None else units, generator=generator)
 
 
-def _pictures(arguments: Arguments, samples: int, generator: Generator) -> Batch:
+def _image_batch(arguments: Arguments, samples: int, generator: Generator) -> Batch:
     size = arguments.get("image_size", 32)
     return images(samples, arguments["in_channels"], size, size, generator=generator)
 
 
-def _sentences(arguments: Arguments, samples: int, generator: Generator) -> Batch:
+def _token_batch(arguments: Arguments, samples: int, generator: Generator) -> Batch:
     return tokens(samples, arguments["length"], arguments["vocabulary"], generator=generator)
 
 
 BUILTIN: dict[str, Builtin] = {
-    "mlp": Builtin(MLP, _vectors),
-    "convnet": Builtin(ConvNet, _pictures),
-    "alexnet_like": Builtin(alexnet_like, _pictures),
-    "resnet": Builtin(ResNet, _pictures),
-    "transformer": Builtin(Transformer, _sentences),
+    "mlp": Builtin(MLP, _vector_batch),
+    "convnet": Builtin(ConvNet, _image_batch),
+    "alexnet_like": Builtin(alexnet_like, _image_batch),
+    "resnet": Builtin(ResNet, _image_batch),
+    "transformer": Builtin(Transformer, _token_batch),
 }
 
 

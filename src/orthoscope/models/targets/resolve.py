@@ -35,6 +35,10 @@ def resolve(text: str) -> Target:
 
     Raises:
         TargetError: If the text names no network; the message is one sentence with the remedy.
+
+    Example:
+        >>> orthoscope.models.resolve("mlp(depth=2, width=8)").name
+        'mlp(depth=2, width=8)'
     """
     text = text.strip()
     name = text.partition("(")[0].strip()
@@ -118,6 +122,9 @@ def resolve_batch(text: str) -> BatchSource:
     Args:
         text: `package.module:name` or `path/to/file.py::name` of a function, tensor, tuple, dict or DataLoader (its
             first batch is used). A function gets `samples` and `generator` if it has such parameters.
+
+    Raises:
+        TargetError: If the text names no batch; calling the source raises one if the user's code fails.
     """
     text = text.strip()
     if ":" not in text.partition("(")[0]:

@@ -27,7 +27,8 @@ class TargetError(ValueError):
 class BatchSource(Protocol):
     """Makes a batch of that many samples; user code may ignore `samples`."""
 
-    def __call__(self, samples: int = ..., generator: torch.Generator | None = ...) -> Batch: ...
+    def __call__(self, samples: int = ..., generator: torch.Generator | None = ...) -> Batch:
+        """Make a batch."""
 
 
 @dataclass(frozen=True)

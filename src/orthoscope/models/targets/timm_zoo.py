@@ -61,7 +61,7 @@ def _batch(size: tuple[int, int, int], samples: int = 64, generator: torch.Gener
     return images(samples, *size, generator=generator)
 
 
-# Operators stay defined only while the library object lives.
+# Operators stay defined only while the library object exists.
 _definitions: list[torch.library.Library] = []
 
 

@@ -65,6 +65,15 @@ class MuonCost:
     flops: PerRank = field(repr=False)
     owned: PerRank = field(repr=False)
 
+    def __str__(self) -> str:
+        return (
+            f"one step of Muon on {self.ranks} processes ({self.layout}, {self.dtype}), {self.parameters} parameters "
+            f"of {self.elements:,} elements; of the busiest process: {max(self.total_sent):,} bytes sent, "
+            f"{max(self.momentum):,} of momentum, {max(self.temporary):,} temporary, {max(self.flops):.3g} FLOP"
+        )
+
+    __repr__ = __str__
+
     @property
     def total_sent(self) -> PerRank:
         """Bytes that each rank sends in one step."""

@@ -157,8 +157,8 @@ def layer_views(model: nn.Module) -> dict[str, MatrixView]:
 
     Linear layers and convolutions have one matrix, grouped convolutions one per group, recurrent layers one per gate,
     `nn.MultiheadAttention` and linear layers with the name and size of fused query, key and value three. `Conv1D` of
-    transformers is transposed. Any other fused layer counts as one matrix, since its name does not tell the order of
-    its rows.
+    transformers is transposed. Any other fused layer counts as one matrix, since its name does not determine
+    the order of its rows.
     """
     return {
         f"{name}.{own}" if name else own: view

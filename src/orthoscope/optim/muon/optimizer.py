@@ -30,9 +30,9 @@ class Muon(torch.optim.Optimizer):
        W \leftarrow (1 - \eta\lambda)\,W - \eta\, s\, \operatorname{orthogonalize}(N) $$
 
     **Which parameters.** `Muon(muon_parameter_groups(model))` knows the layers: embeddings, norms, biases and the head
-    go to AdamW, and fused query, key and value are three matrices. `Muon(model.parameters())` sees only shapes: vectors
-    and scalars go to AdamW, all else to Muon, a convolution as `(out, in·k·k)`; embeddings and heads too, since they
-    cannot be told from other matrices. A group that has both kinds becomes two. The keys `use_muon` (True: Muon, False:
+    go to AdamW, and fused query, key and value are three matrices. `Muon(model.parameters())` knows only shapes:
+    vectors and scalars go to AdamW, all else to Muon, a convolution as `(out, in·k·k)`; embeddings and heads too, since
+    they look like other matrices. A group that has both kinds becomes two. The keys `use_muon` (True: Muon, False:
     AdamW) and `views` (a `MatrixView`, or one per parameter) of a group decide instead.
 
     **State.** `momentum_buffer` for Muon; `step`, `exp_avg` and `exp_avg_sq` for AdamW. Each is sharded as its
@@ -68,6 +68,10 @@ class Muon(torch.optim.Optimizer):
     Raises:
         TypeError: If a parameter is complex or not floating, or an option has a wrong type.
         ValueError: If an option is out of range or misspelled, or a parameter does not hold the matrices of its view.
+
+    Example:
+        >>> model = orthoscope.models.MLP(depth=4, width=16)
+        >>> optimizer = orthoscope.optim.Muon(orthoscope.optim.muon_parameter_groups(model), lr=0.02)
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Jacobians of residual branches and of layers: found by themselves, as operators, with their singular triplets."""
+"""Jacobians of residual branches, which are found automatically, and of layers, as operators with singular triplets."""

@@ -24,8 +24,8 @@ Outputs = Float[Tensor, "samples outputs count"]
 class JacobianOperator:
     r"""$J = \operatorname{diag}(\sigma')\,\partial F/\partial h$, one matrix a sample.
 
-    $\sigma'$ is there if an activation follows the sum. Samples must not see each other, as in eval mode they do
-    not: then one product serves all of them. With `token`, $\partial F_t/\partial h_t$ of that token alone.
+    $\sigma'$ is there if an activation follows the sum. Samples must be independent of each other, as in eval mode:
+    then one product serves all of them. With `token`, $\partial F_t/\partial h_t$ of that token alone.
     """
 
     def __init__(self, branch: Branch, token: int | None = None) -> None:

@@ -1,7 +1,7 @@
 r"""Residual branches $h_{i+1} = s(h_i) + F(h_i)$, found in the autograd graph of a forward pass.
 
-A sum is residual if one operand was computed from the other with weights on the way (the skip is the identity), or both
-were computed from the input of the module that adds, by separate ways (the skip is a projection: the first block of a
+A sum is residual if one operand was computed from the other through weights (the skip is the identity), or both
+were computed from the input of the module that adds, by separate paths (the skip is a projection: the first block of a
 stage). Class names are not used.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from torch import nn
 from torch.autograd.graph import GradientEdge, Node
 
-from orthoscope.probe.jacobians.sightings import ModuleCall, Point, Sum
+from orthoscope.probe.jacobians.additions import CalledModule, Point, Sum
 from orthoscope.probe.modules import observable_modules
 
 
@@ -70,7 +70,7 @@ def _has_weights(nodes: set[Node], without: Node) -> bool:
 
 
 def _is_leaf(node: Node) -> bool:
-    """Whether a node stands for a tensor that nothing in the graph made: a parameter, or the sample."""
+    """Whether a node is a leaf of the graph: a parameter, or the input."""
     return node.name() == "torch::autograd::AccumulateGrad"
 
 
@@ -85,13 +85,13 @@ IDENTITY, PROJECTION, NONE = "identity", "projection", "none"
 
 @dataclass(frozen=True)
 class Branch:
-    """One residual branch: from `start`, which the skip carries on, to `end`, which is added to it."""
+    """One residual branch, from its input `start`, which the skip connection passes on, to its output `end`."""
 
     name: str
     start: Point
     end: Point
     skip: str  # identity, projection, or none
-    result: Point  # what goes on: the sum, activated if it is
+    result: Point  # the output of the block: the sum, after its activation if there is one
     summed: Point | None = None  # the sum, where an activation follows it
     activation: str = ""
 
@@ -115,7 +115,7 @@ def residual_branches(sums: Sequence[Sum], model: nn.Module) -> tuple[list[Branc
     return named, {module: why for module, why in left_out.items() if module not in taken}
 
 
-def module_branches(calls: Sequence[ModuleCall], names: Sequence[str]) -> list[Branch]:
+def module_branches(calls: Sequence[CalledModule], names: Sequence[str]) -> list[Branch]:
     """Whole modules as branches, without a skip, in the order they ran."""
     counts = Counter(call.name for call in calls)
     missing = [name for name in names if not counts[name]]
@@ -137,19 +137,19 @@ def _judged(seen: Sum) -> Branch | str:
     """The branch that ends in this sum, still without a name of its own, or why there is none."""
     left, right = seen.operands
     for start, end in ((left, right), (right, left)):
-        way = ancestry(end.edge, start.edge)
-        if way.reached and way.operations:
-            if not way.weights:
+        path = ancestry(end.edge, start.edge)
+        if path.reached and path.operations:
+            if not path.weights:
                 return "it adds a function of a tensor to that tensor, but no weight takes part"
             return _branch(seen, start, end, IDENTITY)
     if seen.around is None:
         return "its operands are not made from each other, nor from an input that can be differentiated"
-    ways = [ancestry(operand.edge, seen.around.edge) for operand in seen.operands]
-    if not all(way.reached for way in ways):
+    paths = [ancestry(operand.edge, seen.around.edge) for operand in seen.operands]
+    if not all(path.reached for path in paths):
         return "it adds tensors of which neither is made from the other or from the input of the module"
-    if ways[0].operations & ways[1].operations:
-        return "it adds two functions of a tensor within the module: no way around its weights"
-    return _projected(seen, seen.around, ways)
+    if paths[0].operations & paths[1].operations:
+        return "it adds two functions of one tensor, and neither is a skip connection"
+    return _projected(seen, seen.around, paths)
 
 
 def _around(seen: Sum, branch: Branch, found: Sequence[tuple[Sum, Branch]]) -> Branch | None:
@@ -167,16 +167,16 @@ def _around(seen: Sum, branch: Branch, found: Sequence[tuple[Sum, Branch]]) -> B
     return None
 
 
-def _projected(seen: Sum, start: Point, ways: Sequence[Ancestry]) -> Branch | str:
-    """The longer way is the branch, the shorter its shortcut."""
-    longer = max((0, 1), key=lambda index: len(ways[index].operations))
-    if not ways[longer].weights:
+def _projected(seen: Sum, start: Point, paths: Sequence[Ancestry]) -> Branch | str:
+    """The longer path is the branch, the shorter its shortcut."""
+    longer = max((0, 1), key=lambda index: len(paths[index].operations))
+    if not paths[longer].weights:
         return "it adds two functions of its input, but no weight takes part"
     return _branch(seen, start, seen.operands[longer], PROJECTION)
 
 
 def _branch(seen: Sum, start: Point, end: Point, skip: str) -> Branch:
-    # An activation is part of the block only if nothing else sees the sum itself, as the next skip would.
+    # An activation is part of the block only if nothing else, such as the next skip, uses the sum itself.
     if seen.activated is None or seen.other_uses:
         return Branch(seen.module, start, end, skip, seen.result)
     return Branch(seen.module, start, end, skip, seen.activated, seen.result, seen.activation)

@@ -1,4 +1,4 @@
-"""A copy of a model that can be differentiated at leisure: the user's own is never run, and may train on meanwhile."""
+"""A differentiable copy of a model in eval mode; the user's model is never run, and may be trained meanwhile."""
 
 import contextlib
 import copy
@@ -22,7 +22,7 @@ def replica(model: nn.Module, dtype: torch.dtype | None = None, statistics: Call
     """
     try:
         twin = copy.deepcopy(unwrapped(model))
-    except Exception as error:  # whatever a module keeps may refuse to be copied
+    except Exception as error:  # attributes of modules may not be copyable
         raise ValueError(
             f"{type(model).__name__} cannot be copied ({type(error).__name__}: {error}), and its Jacobians are "
             "taken on a copy: build it anew, or load its weights into one that can"

@@ -15,9 +15,9 @@ from orthoscope.linalg.spectra import svd
 from orthoscope.linalg.top_triplets import block_width, top_triplets
 from orthoscope.probe.batches import as_call
 from orthoscope.probe.jacobians._operator import JacobianOperator
+from orthoscope.probe.jacobians.additions import AdditionRecorder
 from orthoscope.probe.jacobians.branches import Branch, module_branches, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
-from orthoscope.probe.jacobians.sightings import Sightings
 from orthoscope.probe.modules import observable_modules, unwrapped
 
 # Dimensions up to which a matrix is formed: in float64 its SVD then takes well under a second.
@@ -27,7 +27,7 @@ _ENERGY_PROBES = 16
 
 
 class Spectrum(NamedTuple):
-    """Triplets, largest first, with what is known of the rest."""
+    """Singular triplets, largest first, and the energy of all of them."""
 
     values: Float[Tensor, "samples count"]  # in float64
     left: Float[Tensor, "samples outputs count"]
@@ -48,7 +48,7 @@ def spectrum(operator: JacobianOperator, top: int | None, tolerance: float, gene
 def _dense(operator: JacobianOperator, count: int) -> Spectrum:
     matrix = operator.dense().double()
     left, values, right = svd(matrix)
-    values = values.abs()  # LAPACK may call zero minus zero
+    values = values.abs()  # LAPACK may return -0.0
     energy = values.square().sum(-1)
     nothing = torch.zeros_like(energy)
     kept = values[..., :count]
@@ -74,31 +74,51 @@ def _by_products(operator: JacobianOperator, count: int, tolerance: float, gener
 
 @dataclass(frozen=True)
 class BlockJacobian:
-    """$J = U\\,\\mathrm{diag}(\\sigma)\\,V^\\top$ of one residual branch, for every sample, the skip left out."""
+    r"""$J = U\,\mathrm{diag}(\sigma)\,V^\top$ of one residual branch, for every sample, without the skip connection.
+
+    Attributes:
+        name: Module that adds the branch.
+        skip: "identity"; "projection", where the skip is a layer of its own; or "none".
+        activation: Activation after the sum, whose slope multiplies the Jacobian; "" if there is none.
+        operator: Products with $J$ and $J^\top$.
+        spectrum: Singular triplets.
+        input: Representation before the block.
+        output: Representation after the block.
+    """
 
     name: str
-    skip: str  # identity; projection, where the skip is a layer of its own; none, where there is no skip
-    activation: str  # after the sum, whose slope multiplies the Jacobian; "" if there is none
+    skip: str
+    activation: str
     operator: JacobianOperator = field(repr=False)
     spectrum: Spectrum = field(repr=False)
-    input: Float[Tensor, "samples inputs"] = field(repr=False)  # the representation that the branch is taken at
-    output: Float[Tensor, "samples outputs"] = field(repr=False)  # the one after the block
+    input: Float[Tensor, "samples inputs"] = field(repr=False)
+    output: Float[Tensor, "samples outputs"] = field(repr=False)
+
+    def __str__(self) -> str:
+        outputs, inputs = self.operator.shape
+        largest = self.singular_values[:, 0].median()
+        return f"{self.name}: {outputs}×{inputs} Jacobian beside skip {self.skip}, largest singular value {largest:.3g}"
+
+    __repr__ = __str__
 
     @property
     def singular_values(self) -> Float[Tensor, "samples count"]:
+        """Largest first, in float64."""
         return self.spectrum.values
 
     @property
     def left(self) -> Float[Tensor, "samples outputs count"]:
+        """Left singular vectors, as columns."""
         return self.spectrum.left
 
     @property
     def right(self) -> Float[Tensor, "samples inputs count"]:
+        """Right singular vectors, as columns."""
         return self.spectrum.right
 
     @property
     def energy(self) -> Float[Tensor, "samples"]:
-        """$\\|J\\|_F^2$, an estimate where only the largest singular values were computed."""
+        r"""$\|J\|_F^2$, an estimate where only the largest singular values were computed."""
         return self.spectrum.energy
 
     @property
@@ -109,7 +129,12 @@ class BlockJacobian:
 
 @dataclass(frozen=True)
 class ResidualJacobians(Sequence[BlockJacobian]):
-    """The blocks in the order they ran; `left_out` names modules whose additions are no residual branch, and why."""
+    """The blocks of a network in forward order, as a sequence.
+
+    Attributes:
+        blocks: One Jacobian per residual branch.
+        left_out: By module, why its additions are not residual branches.
+    """
 
     blocks: tuple[BlockJacobian, ...]
     left_out: Mapping[str, str]
@@ -124,12 +149,17 @@ class ResidualJacobians(Sequence[BlockJacobian]):
     def __len__(self) -> int:
         return len(self.blocks)
 
+    def __str__(self) -> str:
+        return "\n".join([f"{len(self.blocks)} residual branches", *(f"  {block}" for block in self.blocks)])
+
+    __repr__ = __str__
+
     def __iter__(self) -> Iterator[BlockJacobian]:
         return iter(self.blocks)
 
     @property
     def path(self) -> list[Float[Tensor, "samples _"]]:
-        """What every block was given, and what the last one made of it."""
+        """The input of every block, and the output of the last."""
         return [block.input for block in self.blocks] + [self.blocks[-1].output]
 
 
@@ -147,17 +177,26 @@ def residual_jacobians(
 ) -> ResidualJacobians:
     r"""$J_i = \partial F_i/\partial h_i$ of every residual branch, $h_{i+1} = h_i + F_i(h_i)$, with its SVD.
 
-    Branches are found in one forward pass, by what is added to what it was made from; `blocks` names modules instead:
-    the branches within them or, for a module that adds nothing, the module itself. If an activation follows the sum,
-    its slope multiplies the Jacobian; a normalization there does not.
+    Branches are found in one forward pass of a copy: an addition is residual if one operand was computed from the
+    other. If an activation follows the sum, its slope multiplies the Jacobian; a normalization there does not.
 
-    `sample` is a batch of one or more samples, each with a Jacobian of its own; `token` takes one token's,
-    $\partial F_t/\partial h_t$. Up to 768 dimensions all singular triplets are exact; beyond, or with `top`, the
-    `top` (11) largest, each with an error. The model is in eval mode, or with `statistics`, a batch, batch norm uses
-    those of that batch. `dtype=torch.float64` computes in double precision.
-    The model is never run: a copy is, which the operators keep.
+    Args:
+        model: Copied, and never run itself; the operators keep the copy.
+        sample: A batch of one or more samples, each with a Jacobian of its own.
+        blocks: Names of modules: the branches within them or, for a module that adds nothing, the module itself. By
+            default all branches.
+        top: Number of singular triplets. By default all of them up to 768 dimensions, and beyond the 11 largest, each
+            with an error bound.
+        token: Index of one token, for $\partial F_t/\partial h_t$; by default all tokens together.
+        statistics: A batch whose statistics batch norm uses; by default its running ones.
+        dtype: Type of the computation, by default that of the model.
+        tolerance: Relative error bound of the largest triplets.
+        seed: Of random start vectors.
+
+    Raises:
+        ValueError: If no residual branch is found, or an argument does not fit the model.
     """
-    seen = _watched(model, sample, blocks or (), statistics, dtype)
+    seen = _recorded(model, sample, blocks or (), statistics, dtype)
     found, left_out = residual_branches(seen.sums, unwrapped(model))
     chosen = found if blocks is None else _chosen(found, seen, blocks)
     if not chosen:
@@ -178,20 +217,30 @@ def layer_jacobians(
     tolerance: float = 1e-4,
     seed: int = 0,
 ) -> ResidualJacobians:
-    r"""$\partial\,\text{output}/\partial\,\text{input}$ of whole modules, skips and all; "" is the whole network.
+    r"""$\partial\,\text{output}/\partial\,\text{input}$ of whole modules, with their skip connections.
 
-    The first floating tensor that a module is given and the first that it returns count; the other arguments are
-    those of `residual_jacobians`.
+    Of the tensors that a module takes and returns, the first floating-point ones count.
+
+    Args:
+        model: As for `residual_jacobians`.
+        sample: As for `residual_jacobians`.
+        layers: Names of modules; "" is the whole network.
+        top: As for `residual_jacobians`.
+        token: As for `residual_jacobians`.
+        statistics: As for `residual_jacobians`.
+        dtype: As for `residual_jacobians`.
+        tolerance: As for `residual_jacobians`.
+        seed: As for `residual_jacobians`.
     """
-    seen = _watched(model, sample, layers, statistics, dtype)
+    seen = _recorded(model, sample, layers, statistics, dtype)
     chosen = module_branches(seen.calls, layers)
     generator = torch.Generator().manual_seed(seed)
     return ResidualJacobians(tuple(_measured(one, top, token, tolerance, generator) for one in chosen), {})
 
 
-def _watched(
+def _recorded(
     model: nn.Module, sample: Any, names: Sequence[str], statistics: Any, dtype: torch.dtype | None
-) -> Sightings:
+) -> AdditionRecorder:
     """One pass of a copy: its additions, and the calls of the modules named."""
     known = {name for name, _ in observable_modules(unwrapped(model))}
     for name in names:
@@ -199,9 +248,9 @@ def _watched(
             raise ValueError(f"the model has no module {name!r}: names are those of model.named_modules()")
     twin = replica(model, dtype, None if statistics is None else as_call(model, statistics))
     call = arguments(twin, as_call(model, sample))
-    with differentiable_pass(), Sightings(twin, names) as seen:
+    with differentiable_pass(), AdditionRecorder(twin, names) as seen:
         twin(*call.args, **call.kwargs)
-    # Weights had to be part of the graph for branches to be told by them; nobody wants their gradients from here on.
+    # Branches are recognized by weights in the graph; gradients of weights are not needed after that.
     for parameter in twin.parameters():
         parameter.requires_grad_(False)
     return seen
@@ -221,7 +270,7 @@ def _measured(
     return BlockJacobian(branch.name, branch.skip, branch.activation, operator, found, start.flatten(1), end.flatten(1))
 
 
-def _chosen(found: Sequence[Branch], seen: Sightings, names: Sequence[str]) -> list[Branch]:
+def _chosen(found: Sequence[Branch], seen: AdditionRecorder, names: Sequence[str]) -> list[Branch]:
     """In the order of the list: the branches in a module, or the module as one."""
     chosen: list[Branch] = []
     for name in names:

@@ -149,9 +149,9 @@ def gap_trajectory(
        s_{\ell+1} = \Big(\frac n{n+2}\Big)^2 s_\ell + \frac1d \Big(1 - \frac1n - v_{\ell+1}^2\Big), \quad s_0 = 0 $$
 
     $v$ is infinite width (`width=None`, then $s = 0$), where it is exact; $s$ is exact after one layer and, to leading
-    order, after many. In between it takes the contraction near the end for that of the whole way. A row of weights
-    sees the smallest direction of a nearly collapsed input with probability about $\sigma_n/\sigma_1$ only: with fewer
-    rows than $\sigma_1/\sigma_n$ the chain lingers at the start, which the mean field cannot tell.
+    order, after many. In between it uses the contraction near the end for all layers. A row of weights responds
+    to the smallest direction of a nearly collapsed input with probability about $\sigma_n/\sigma_1$ only: with fewer
+    rows than $\sigma_1/\sigma_n$ the chain stays at the start longer, which the mean field does not describe.
     """
     shares = energy_shares(singular_values)
     samples = shares.shape[-1]

@@ -64,9 +64,9 @@ def weakest_gap_bound(weakest_gap: Float[Tensor, "*cases"], batch: int, width: i
 
 @source("daneshmand2021", "Theorem 1 (corrected)", assumes=INDEPENDENT)
 def expected_gap_bound(batch: int, width: int, depth: int, weakest_energy: float) -> float:
-    r"""The theorem with A1 on $\sigma_n^2 \ge \alpha$: $\mathbb{E}[V(H_\ell)]$ at `depth` $\ell \ge 1$ is at most
+    r"""The theorem with A1 on $\sigma_n^2 \ge \alpha$: an upper bound of $\mathbb{E}[V(H_\ell)]$ at `depth` $\ell$.
 
-    $$ 2 \Big(1 - \frac23\alpha\Big)^{\ell-1} + \frac{3n}{\alpha\sqrt d} $$
+    $$ 2 \Big(1 - \frac23\alpha\Big)^{\ell-1} + \frac{3n}{\alpha\sqrt d}, \qquad \ell \ge 1 $$
 
     It says something, that is less than 1, only if $d > 9n^4$, since $\alpha \le 1/n$.
     """
@@ -76,10 +76,10 @@ def expected_gap_bound(batch: int, width: int, depth: int, weakest_energy: float
 
 @source("orthoscope", "Theorem 1 of daneshmand2021 with the constants of its proof", assumes=INDEPENDENT)
 def sharp_expected_gap_bound(batch: int, width: int, depth: int, weakest_energy: float) -> float:
-    r"""What Lemma 4 and Theorem 5 give without rounding up: $\mathbb{E}[V(H_\ell)]$ at `depth` $\ell \ge 1$ is at most
+    r"""The bound of $\mathbb{E}[V(H_\ell)]$ at `depth` $\ell$ that Lemma 4 and Theorem 5 give without rounding up.
 
     $$ \sqrt{\frac{n-1}n}\, q^{\ell-1} + \frac{n-1}{\sqrt d} \cdot \frac{1 - q^{\ell-1}}{1 - q},
-       \qquad q = 1 - \frac{2n}{n+2}\alpha $$
+       \qquad q = 1 - \frac{2n}{n+2}\alpha, \quad \ell \ge 1 $$
 
     With the largest possible $\alpha = 1/n$, $q = n/(n+2)$: the true contraction of a small gap.
     """
@@ -91,11 +91,11 @@ def sharp_expected_gap_bound(batch: int, width: int, depth: int, weakest_energy:
 
 @source("daneshmand2021", "Appendix B.1", assumes=CHAIN)
 def average_instability_bound(width: int, depth: int, weakest_gap: float) -> float:
-    r"""Without A1: $\frac1\ell \sum_{k=0}^{\ell-1} \mathbb{E}[\hat V(H_k)(\frac1n - \hat V(H_k))]$ is at most
+    r"""Without A1, a bound of $\frac1\ell \sum_{k=0}^{\ell-1} \mathbb{E}[\hat V(H_k)(\frac1n - \hat V(H_k))]$.
 
     $$ \frac{3 \hat V(H_0)}{2\ell} + \frac3{2\sqrt d} $$
 
-    so on average the chain is near orthogonal or near collapsed; with `weakest_gap` $= \hat V(H_0)$, $\|H_0\|_F = 1$.
+    So on average the chain is near orthogonal or near collapsed; with `weakest_gap` $= \hat V(H_0)$, $\|H_0\|_F = 1$.
     """
     if width < 1 or depth < 1:
         raise ValueError(f"width is {width} and depth {depth}: give at least 1 of each")
@@ -132,6 +132,10 @@ def wasserstein_bound_of_gap(rms_gap: Float[Tensor, "*cases"], batch: int) -> Fl
 
     The lemma goes on to $\sqrt{2n\,\mathbb{E}V}$, which loses the order: $\sqrt V$ for $V$. Near orthogonality the
     distance is half of the bound, and never less than $V/(1 + 1/\sqrt n)$.
+
+    Args:
+        rms_gap: Root mean square of the orthogonality gap.
+        batch: Number of samples $n$.
     """
     check_sizes(batch)
     return math.sqrt(batch) * rms_gap

@@ -18,14 +18,14 @@ from orthoscope.theory.sources import source
 def energy_shares(singular_values: Float[Tensor, "*batch values"]) -> Float[Tensor, "*batch values"]:
     r"""Share of the energy in each direction, $\lambda_i = \sigma_i^2/\sum_j\sigma_j^2$: the spectrum of the Gram.
 
-    A share below the smallest float, of a $\sigma_i$ below 1e-162 of the largest, is 0: tell it by its $\sigma_i$.
+    A share below the smallest float, of a $\sigma_i$ below 1e-162 of the largest, is 0.
     """
     values = singular_values.double()
     if values.numel() == 0 or not bool((values.isfinite() & (values >= 0)).all()):
         raise ValueError("singular values are finite, at least 0, and at least one: give svdvals of a representation")
     largest = values.amax(-1, keepdim=True)
     if bool((largest == 0).any()):
-        raise ValueError("all singular values of a representation are 0: it has no direction to speak of")
+        raise ValueError("all singular values of a representation are 0: it has no direction")
     energies = (values / largest).square()
     return energies / energies.sum(-1, keepdim=True)
 
@@ -81,7 +81,9 @@ def iterative_singular_values(
 def iterative_gap(
     singular_values: Float[Tensor, "*batch values"], steps: int, samples: int | None = None
 ) -> Float[Tensor, "*batch"]:
-    r"""Orthogonality gap after `steps` layers of iterative orthogonalization; after one,
+    r"""Orthogonality gap after `steps` layers of iterative orthogonalization, by `iterative_singular_values`.
+
+    After one layer it is
 
     $$ V(WH)^2 = \frac{\sum_i \sigma_i^2}{\big(\sum_i \sigma_i\big)^2} - \frac1n
        \;\le\; V(H)^2 = \frac{\sum_i \sigma_i^4}{\big(\sum_i \sigma_i^2\big)^2} - \frac1n, $$
@@ -101,6 +103,10 @@ def lyapunov_exponents(width: int, weight_variance: float | None = None) -> Floa
 
     By default $v = 1/d$, and the energy of a layer is kept on average. Of $\log\sigma_i$, the usual convention: the
     exponents of $\log\sigma_i^2$ are twice these.
+
+    Args:
+        width: Units $d$ of every layer.
+        weight_variance: $v$, by default $1/d$.
     """
     if width < 1:
         raise ValueError(f"width is {width}: give at least 1")

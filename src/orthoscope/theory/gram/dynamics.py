@@ -38,7 +38,7 @@ def gram_fixed_point(activation: Choice, batch: int, *, gain: int | float = 1.0,
     Centered, as `nn.BatchNorm1d` is: $y$ is uniform on a sphere of $\mathbf{1}^\perp$ whatever exchangeable $G$ came
     before, so $G_*$ is reached in one layer, with diagonal $E\phi(y_1)^2$ and $E\phi(y_1)\phi(y_2)$ off it. Linear:
     $G_* = \tfrac{n}{n-1}(I - \tfrac1n\mathbf{1}\mathbf{1}^\top)$, singular; not centered, linear: $I$. Whether samples
-    that differ a little are led there too is what `gram_response` tells.
+    that differ a little tend to it too is decided by `gram_response`.
     """
     return _matrix(batch, *fixed_point_entries(nonlinearity(activation, gain), batch, centered))
 
@@ -126,7 +126,7 @@ def contrast(phi: Nonlinearity, law: PairLaw) -> float:
     found = law.average((phi(law.first) - phi(law.second)).square()) / 2
     if not found > 0:
         raise ValueError(
-            f"activation {phi.name} is constant on all that batch normalization gives it: samples are lost"
+            f"activation {phi.name} is constant on all outputs of batch normalization: all samples become equal"
         )
     return found
 
@@ -144,9 +144,7 @@ class _Layer:
         law = self.law if self.centered else stretched(self.law, self.batch, eigenvalue_ratio(overlap, self.batch))
         diagonal = law.average(self.squares)
         if not diagonal > 0:
-            raise ValueError(
-                "the activation is 0 on everything that batch normalization gives it: no Gram matrix is left"
-            )
+            raise ValueError("the activation is 0 on all outputs of batch normalization: the Gram matrix is 0")
         return diagonal, law.average(self.products)
 
 
@@ -154,7 +152,7 @@ def pair_law(phi: Nonlinearity, batch: int, centered: bool) -> PairLaw:
     """The law of normalized samples of no overlap, split at the kinks of the activation and where it is steep."""
     if not centered and batch > LARGEST_UNCENTERED:
         raise ValueError(
-            f"batch is {batch}: without centering, nonlinear activations are served up to {LARGEST_UNCENTERED}"
+            f"batch is {batch}: nonlinear activations without centering take up to {LARGEST_UNCENTERED} samples"
         )
     fine = panels(phi, 1.0)
     law = centered_pair if centered else uncentered_pair

@@ -33,11 +33,17 @@ class Estimate(NamedTuple):
 
 
 class GramResponse(NamedTuple):
-    r"""What $F'$ does to $\delta = P\operatorname{diag}(v)P$, with $s = \|F'\delta\|_F^2/\|v\|^2$, and to pairs."""
+    r"""What $F'$ does to $\delta = P\operatorname{diag}(v)P$, with $s = \|F'\delta\|_F^2/\|v\|^2$, and to pairs.
 
-    sample_rate: float  # μ₁
-    sample_norm: float  # s
-    pair_rate: float  # μ₂
+    Attributes:
+        sample_rate: $\mu_1$.
+        sample_norm: $s$.
+        pair_rate: $\mu_2$.
+    """
+
+    sample_rate: float
+    sample_norm: float
+    pair_rate: float
 
     @property
     def stable(self) -> bool:
@@ -68,6 +74,14 @@ def finite_width_gram_error(
     $w = P(\psi \circ \psi)$, the two parts of $\psi\psi^\top$ have $\|v\| = \tfrac{n}{n-2}\|w\|$ and
     $\|\Pi\|_F^2 = \tfrac{n-2}{n-1}\|\psi\|^4 - \tfrac{n}{n-2}\|w\|^2$. These two are averages over four
     coordinates and are sampled; the rest is quadrature. Linear: `linear_gram_error`, of order $n^{3/2} d^{-1/2}$.
+
+    Args:
+        activation: $\phi$: a name of `activations.ACTIVATIONS`, a module, or an elementwise function of tensors.
+        batch: Number of samples $n$.
+        width: Units $d$ of every layer.
+        gain: $\alpha$ of the shaped activation $\phi(\alpha x)/\alpha$.
+        draws: Number of random units for the two averages that are sampled.
+        generator: Source of random numbers.
     """
     require_batch(batch, 4)
     if width < 1:

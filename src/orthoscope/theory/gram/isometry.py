@@ -26,7 +26,11 @@ _ASYMPTOTIC = 200.0  # the first term left out, 1/(240 x⁸), is then 2e-21
 
 @source("joudaki2024", "Definition 4.1 and Lemma 4.2 (corrected)", assumes="positive semi-definite, not zero")
 def gram_isometry(gram: Float[Tensor, "*batch size size"]) -> Float[Tensor, "*batch"]:
-    r"""$\mathcal{I}(M) = \det(M)^{1/n}/(\tfrac1n \operatorname{tr} M)$: 1 only if $M = cI$, 0 if it is singular."""
+    r"""$\mathcal{I}(M) = \det(M)^{1/n}/(\tfrac1n \operatorname{tr} M)$: 1 only if $M = cI$, 0 if it is singular.
+
+    Args:
+        gram: A Gram matrix, or a batch of them.
+    """
     eigenvalues = torch.linalg.eigvalsh(gram.double())
     largest = eigenvalues[..., -1:]
     rounding = gram.shape[-1] * torch.finfo(torch.float64).eps
@@ -107,7 +111,7 @@ def isometry_gap_floor(batch: int, width: int, *, activation: Choice = "relu", g
     _require_units(batch, width, least=2)
     rate = overlap_rate(activation, gain=gain)
     if 1 - rate < LINEAR:
-        raise ValueError("a linear network has no floor: overlaps of layer-normalized samples wander without return")
+        raise ValueError("a linear network has no floor: overlaps of layer-normalized samples diffuse without limit")
     return (batch - 1) / (2 * width * (1 - rate**2))
 
 

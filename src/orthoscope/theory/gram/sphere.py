@@ -1,4 +1,4 @@
-r"""Averages over Gaussian samples after batch normalization: points of a sphere, of which two coordinates matter.
+r"""Averages over Gaussian samples after batch normalization, which are points of a sphere: two coordinates suffice.
 
 One unit's values on a batch of $n$ samples, $h \sim \mathcal{N}(0, G)$ with $G$ exchangeable (one number on the
 diagonal, one off it), are normalized to $y \in \mathbb{R}^n$, $\|y\|^2 = n$. Every average the theory needs is of a
@@ -17,7 +17,7 @@ Nodes = Float[Tensor, " nodes"]
 
 # Nodes on a piece, and its length in a coordinate's deviations: what varies on the scale of 1 is exact to rounding.
 NODES, PIECE = 24, 2.0
-# A coordinate is close to a standard Gaussian: nothing with a finite average lives beyond so many deviations.
+# A coordinate is close to a standard Gaussian: beyond so many deviations finite averages have no mass.
 DEVIATIONS = 13.0
 # Pieces of a small sphere, which a stretched law needs and the uniform one does not.
 LEAST = 6

@@ -41,6 +41,11 @@ def haar_moment(rows: Sequence[int | float], columns: Sequence[int | float], dim
     Cost: equal factors are interchangeable, so of one side only one pairing an orbit is used. The worst list has
     all rows or all columns equal, $(2k-1)!!$ pairings: 105 at degree 8, 945 at 10, 10395 at 12 (0.4 s), and at
     14, the largest degree taken, 135135 (some 5 s).
+
+    Args:
+        rows: $i_t$.
+        columns: $j_t$.
+        dimension: Size $d$ of a matrix, or entries $m$ of a vector.
     """
     _refuse(rows, columns, dimension)
     labels = list(zip(rows, columns, strict=True))
@@ -97,6 +102,10 @@ def weingarten(partition: Partition, dimension: int) -> Fraction:
     and the restriction $\ell(\lambda) \le d$ makes it the pseudo-inverse, which is what moments need
     (Collins and Matsumoto, 2009).
     For $d \ge 2$, $\mathrm{Wg}_d(1,1) = \frac{d+1}{d(d+2)(d-1)}$ and $\mathrm{Wg}_d(2) = \frac{-1}{d(d+2)(d-1)}$.
+
+    Args:
+        partition: $\mu$, largest part first.
+        dimension: Size $d$ of a matrix, or entries $m$ of a vector.
     """
     if dimension < 1:
         raise ValueError(f"the orthogonal group needs dimension 1 or more, got {dimension}")

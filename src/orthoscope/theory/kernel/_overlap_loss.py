@@ -35,6 +35,7 @@ class GaussianPair:
 
     @cached_property
     def rule(self) -> GaussianRule:
+        """Panels that resolve the activation."""
         return gaussian_rule(self.phi)
 
     @cached_property

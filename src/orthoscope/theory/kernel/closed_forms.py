@@ -91,6 +91,11 @@ def leaky_slope(depth: int, overlap: float = 0.9, start: float = 0.0) -> float:
     The overlap falls from that of ReLU, $a = 0$, to $\rho_0$ of the identity, $a = 1$. Where ReLU itself stays below
     the target, the answer is 0: there is nothing to shape. $\kappa_a'(1) = 1$ for every slope, so that cannot be a
     target: gradients through weights of that variance neither grow nor vanish, whatever the slope.
+
+    Args:
+        depth: Number of layers $L$ or $\ell$.
+        overlap: $\rho_L$, the target.
+        start: $\rho_0$, below the target.
     """
     if depth < 1:
         raise ValueError(f"depth is {depth}, but must be at least 1")

@@ -12,7 +12,7 @@ from orthoscope.theory.sources import source
 ROUNDING = 1e-11
 # κ'(1) of a positively homogeneous activation is 1; quadrature gives it to 1e-14.
 SLOPE_ERROR = 4e-14
-# κ'(1) - 1 = Σ (k-1) c_k² is of the size of κ(0) = c₀² or less: below this it cannot be told from 0.
+# κ'(1) - 1 = Σ (k-1) c_k² is of the size of κ(0) = c₀² or less: below this it is 0 to rounding.
 _LEAST_AT_ZERO = 1e-12
 _SERIES_ERROR = 1e-9  # of the coefficients of 1 - κ, from a numerical derivative
 _SMALL = 0.1  # distance up to which its first order in 1/depth is a good approximation
@@ -44,7 +44,7 @@ def convergence_case(at_zero: float, slope_at_zero: float, slope_at_one: float) 
         return 2 if excess < 0 else 4
     if at_zero < _LEAST_AT_ZERO:
         raise ValueError(
-            f"the activation is so close to linear (κ(0) = {at_zero:.1g}) that in float64 κ'(1) cannot be told from 1: "
+            f"the activation is so close to linear (κ(0) = {at_zero:.1g}) that κ'(1) is 1 to rounding in float64: "
             "give a larger input variance or gain"
         )
     return 3
@@ -78,12 +78,17 @@ def distance_bound(landmarks: Landmarks, overlap: Float[Tensor, "*pairs"], depth
     $a = \kappa(0)$ if $\rho_0 \ge 0$: there $(1-x)^k \ge 1 - kx + (k-1)x^2$ for $k \ge 1$, and the sum over $k$ is
     $\kappa(1-x) \ge 1 - x + ax^2$.
     Case 4: $\alpha^\ell\,|\rho_0 - \rho^*|/(1 - |\rho_0|)$.
+
+    Args:
+        landmarks: Values, slopes and fixed point of a kernel map (`KernelMap.landmarks`).
+        overlap: $\rho_0$.
+        depth: Number of layers $L$ or $\ell$.
     """
     if depth < 0:
         raise ValueError(f"depth is {depth}, but must be at least 0")
     case = convergence_case(landmarks.at_zero, landmarks.slope_at_zero, landmarks.slope_at_one)
     if case is None:
-        raise ValueError("a linear activation keeps every overlap as it is: there is nothing to converge to")
+        raise ValueError("a linear activation leaves every overlap unchanged: there is no limit")
     shrunk = contraction_rate(landmarks) ** depth
     start = overlap.double()
     if case == 1:
@@ -116,6 +121,11 @@ def slow_distance(sqrt_coefficient: float, linear_coefficient: float, depth: int
 
     With $x = 1 - \rho$ and $1 - \kappa = x\,(1 - a\sqrt x - b\,x - \dots)$: $4/(a\ell)^2$, or $1/(b\ell)$ if $a = 0$.
     Kinks have $a > 0$: ReLU $9\pi^2/(2\ell^2)$. A smooth activation has $a = 0$, $b = \kappa''(1)/2$: exp $2/\ell$.
+
+    Args:
+        sqrt_coefficient: $a$.
+        linear_coefficient: $b$.
+        depth: Number of layers $L$ or $\ell$.
     """
     if depth < 1:
         raise ValueError(f"depth is {depth}, but must be at least 1")

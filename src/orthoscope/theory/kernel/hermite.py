@@ -36,6 +36,10 @@ def hermite_polynomials(points: Float[Tensor, "*shape"], orders: int) -> Float[T
     r"""$\mathrm{he}_0(x), \dots, \mathrm{he}_{K-1}(x)$, orthonormal under the standard Gaussian.
 
     $$ \sqrt{k+1}\,\mathrm{he}_{k+1}(x) = x\,\mathrm{he}_k(x) - \sqrt{k}\,\mathrm{he}_{k-1}(x) $$
+
+    Args:
+        points: $x$.
+        orders: Number $K$ of Hermite polynomials.
     """
     _require_orders(orders)
     points = points.double()

@@ -38,9 +38,12 @@ SMALLEST_GAIN, LARGEST_GAIN = 1e-3, 32.0  # where `gain_of_slope` searches
 class KernelMap:
     r"""$\kappa(\rho) = \mathbb{E}\,\phi(X)\phi(Y)/C^2$ for standard Gaussians of correlation $\rho$.
 
-    $C^2 = \mathbb{E}\phi(X)^2$, so $\kappa(1) = 1$. Made by `kernel_map`; numbers are found when first asked for.
+    $C^2 = \mathbb{E}\phi(X)^2$, so $\kappa(1) = 1$. Made by `kernel_map`; numbers are computed when first asked for.
     Values and slopes are right to about 1e-13 on all of $[-1, 1]$, with kinks too; an activation too steep
     for that is refused.
+
+    Attributes:
+        activation: $\phi$.
     """
 
     activation: Nonlinearity
@@ -230,10 +233,23 @@ def kernel_map(
 ) -> KernelMap:
     r"""The map of overlaps by one layer of a wide random network: $\rho_{\ell+1} = \kappa(\rho_\ell)$.
 
-    `norm` and `order` are spelled as in `orthoscope.models`. RMS normalization on either side of the activation
-    and layer normalization before it leave $\kappa$ as it is (they hold the variance at 1); layer normalization after
-    the activation replaces $\phi$ by $\phi - \mathbb{E}\phi(X)$. `input_variance` $q$ is that of its inputs:
-    the map of $\phi(\sqrt q\,x)$; normalization before the activation makes it 1.
+    RMS normalization on either side of the activation and layer normalization before it leave $\kappa$ unchanged (they
+    hold the variance at 1); layer normalization after the activation replaces $\phi$ by $\phi - \mathbb{E}\phi(X)$.
+
+    Args:
+        activation: $\phi$: a name of `activations.ACTIVATIONS`, a module, or an elementwise function of tensors.
+        norm: "none", "rms" or "layer".
+        order: "norm-activation" or "activation-norm", as in `orthoscope.models`.
+        gain: $\alpha$ of the shaped activation $\phi(\alpha x)/\alpha$.
+        input_variance: $q$, for the map of $\phi(\sqrt q\,x)$; normalization before the activation makes it 1.
+
+    Raises:
+        ValueError: For batch norm, an unknown norm, or an activation that cannot be integrated.
+
+    Example:
+        >>> kappa = orthoscope.theory.kernel_map("relu")
+        >>> round(kappa(0.0), 4), kappa.fixed_point  # 1/π: overlaps of ReLU networks tend to 1
+        (0.3183, 1.0)
     """
     norm = "none" if norm is None else norm
     if norm.startswith("batch"):
@@ -276,6 +292,10 @@ def gain_of_slope(activation: Choice, slope: float) -> float:
     $\phi_\alpha(x) = \phi(\alpha x)/\alpha$, and $X$ is a standard Gaussian. At $\alpha \to 0$ the activation is linear
     and the slope 1. Gradients grow by $\tfrac12\log\kappa'(1)$ a layer: for a factor $\zeta$ over $L$ layers ask for
     $\zeta^{2/L}$. ReLU and other homogeneous functions have the slope 1 at any gain, and are refused.
+
+    Args:
+        activation: $\phi$: a name of `activations.ACTIVATIONS`, a module, or an elementwise function of tensors.
+        slope: The target, above 1.
     """
 
     def log_excess(gain: float) -> float:

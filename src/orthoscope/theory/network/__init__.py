@@ -13,7 +13,7 @@ from orthoscope.theory.network.hyperparameters import (
     NoTheory,
     gaussian_inputs,
 )
-from orthoscope.theory.network.layers import Layer
+from orthoscope.theory.network.layers import LayerSignals
 from orthoscope.theory.network.long_run import long_run, sources_of
 from orthoscope.theory.network.propagation import Propagation, propagate, propagated_layers
 from orthoscope.theory.network.signals import Signal
@@ -26,22 +26,7 @@ from orthoscope.theory.network.spectrum import (
 )
 
 __all__ = [
-    "Hyperparameters",
-    "Inputs",
-    "Layer",
-    "LinearLaw",
-    "LostSignal",
-    "NoTheory",
-    "Propagation",
-    "Signal",
-    "effective_rank",
-    "gap_of_overlaps",
-    "gaussian_inputs",
-    "isometry_gap_of_overlaps",
-    "long_run",
-    "propagate",
-    "propagated_layers",
-    "sources_of",
-    "spread_law",
-    "typical_spectrum",
-]
+    "Hyperparameters", "Inputs", "LayerSignals", "LinearLaw", "LostSignal", "NoTheory", "Propagation", "Signal",
+    "effective_rank", "gap_of_overlaps", "gaussian_inputs", "isometry_gap_of_overlaps", "long_run", "propagate",
+    "propagated_layers", "sources_of", "spread_law", "typical_spectrum",
+]  # fmt: skip

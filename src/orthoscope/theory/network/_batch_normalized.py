@@ -49,7 +49,7 @@ def batch_normalized(network: Hyperparameters, lifted: Response, before: Signal,
     the activation, to leading order in $1/n$, and add only the noise of the activation.
     """
     if network.order != "norm-activation":
-        raise NoTheory("batch norm after the activation: what it does to a batch has no closed form")
+        raise NoTheory("batch norm after the activation has no closed form")
     centered, phi, units = network.norm == "batch", network.activation, network.hidden.units
     found = _centered(phi, samples) if centered else _uncentered(phi, samples, lifted.signal.overlap)
     require_signal(found.square)
@@ -80,7 +80,7 @@ def require_stable(network: Hyperparameters, samples: int, depth: int) -> None:
         lasting = int(0.5 * math.log(network.hidden.units / 2) / math.log(rate))
         raise NoTheory(
             f"with batch norm of {samples} samples before {network.activation.name}, samples of one size are unstable: "
-            f"after about {lasting} layers some outgrow the others, and theory ends"
+            f"after about {lasting} layers their sizes differ, and there is no theory beyond"
         )
 
 

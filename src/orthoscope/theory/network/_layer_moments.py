@@ -30,6 +30,7 @@ class LayerMoments:
 
     @property
     def overlap(self) -> float:
+        """Cosine of the two samples after the activation."""
         return 1 - self.spread / self.square
 
 
@@ -119,11 +120,11 @@ def _slope_product(
 def _explained(
     deviation: Float[Tensor, " nodes"], pairs: Pairs, variance: float, overlap: float, bias_share: float
 ) -> float:
-    r"""The part of $\mathbb{E}f^2$ that a rotation keeps, with $\beta$ the share of the bias and $U, V$ as above:
+    r"""The part of $\mathbb{E}f^2$ that a rotation keeps, with $\beta$ the share of the bias and $U, V$ as above.
 
     $$ \tfrac12 (\mathbb{E} f V^2)^2 + \tfrac12 \Big(1 - \frac{2\beta}{1+\rho}\Big)^2 (\mathbb{E} f U^2)^2 $$
 
-    Mean squares of sums and differences of samples are kept. A bias hides in the sum: $1 - 2\beta/(1+\rho)$ is
+    Mean squares of sums and differences of samples are kept. A bias is part of the sum: $1 - 2\beta/(1+\rho)$ is
     the share of the weights in its variance, and the squared correlation of its square with what is kept.
     """
     along, across = 2 * (1 + overlap), 2 * (1 - overlap)

@@ -64,7 +64,9 @@ def centered_layer(phi: Nonlinearity, samples: int) -> SphereLayer:
 
 
 def uncentered_layer(phi: Nonlinearity, samples: int, overlap: float, uniform: PairLaw) -> SphereLayer:
-    r"""Not centered: with $q = E\phi_1^2$, $S = \tfrac12 E(\phi_1 - \phi_2)^2$ and $T = \sum_{i > 2} y_i$,
+    r"""Rates and noise without centering.
+
+    With $q = E\phi_1^2$, $S = \tfrac12 E(\phi_1 - \phi_2)^2$ and $T = \sum_{i > 2} y_i$,
 
     $$ \text{rate} = \frac{n}{(1-\rho)S}\,E\Big[\frac{\phi_1\phi_2}{D_y}
        \Big(y_1y_2 - \frac{(y_1+y_2)T}{n-2} + \frac{T^2 - (n - y_1^2 - y_2^2)}{(n-2)(n-3)}\Big)\Big], \qquad

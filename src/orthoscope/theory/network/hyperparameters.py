@@ -11,11 +11,16 @@ _ROUNDING = 1e-6  # by which a measured mean cosine may miss its lowest value
 
 
 class NoTheory(ValueError):  # noqa: N818 - a reason, not an error
-    """Raised where nothing can be predicted; the report prints its message as the reason."""
+    """Raised where nothing can be predicted; its message is the reason given in the report."""
 
 
 class LostSignal(NoTheory):
-    """Raised where signals underflow or overflow; `layers` is the number of valid layers before."""
+    """Raised where signals underflow or overflow.
+
+    Args:
+        reason: The message.
+        layers: Number of layers before, whose predictions are valid.
+    """
 
     def __init__(self, reason: str, layers: int = 0) -> None:
         super().__init__(reason)
@@ -30,13 +35,21 @@ def require_signal(mean_square: float) -> None:
 
 @dataclass(frozen=True)
 class Inputs:
-    """A batch of exchangeable samples, by the statistics that theory uses."""
+    """A batch of exchangeable samples, by the statistics that theory uses.
+
+    Attributes:
+        samples: Number of samples.
+        mean_square: Of an entry.
+        overlap: Mean cosine of two samples.
+        overlap_variance: Variance of these cosines.
+        difference_variance: Variance of the cosine between $x_1 - x_2$ and $x_3 - x_4$.
+    """
 
     samples: int
-    mean_square: float = 1.0  # of an entry
-    overlap: float = 0.0  # mean cosine of two samples
-    overlap_variance: float = 0.0  # of these cosines
-    difference_variance: float = 0.0  # of the cosine between x₁ − x₂ and x₃ − x₄
+    mean_square: float = 1.0
+    overlap: float = 0.0
+    overlap_variance: float = 0.0
+    difference_variance: float = 0.0
 
     def __post_init__(self) -> None:
         if self.samples < 2:
@@ -51,7 +64,13 @@ class Inputs:
 
 
 def gaussian_inputs(samples: int, features: int, overlap: float = 0.0) -> Inputs:
-    r"""Gaussian samples of that mean overlap: cosines have variance $(1-\rho^2)^2/d$, those of differences $1/d$."""
+    r"""Gaussian samples of that mean overlap: cosines have variance $(1-\rho^2)^2/d$, those of differences $1/d$.
+
+    Args:
+        samples: Number of samples $n$.
+        features: Entries $d$ of a sample.
+        overlap: Cosine $\rho$ of two samples, or its mean over pairs.
+    """
     if features < 1:
         raise ValueError(f"samples have {features} features: give at least 1")
     return Inputs(samples, 1.0, overlap, (1 - overlap**2) ** 2 / features, 1 / features)
@@ -59,7 +78,13 @@ def gaussian_inputs(samples: int, features: int, overlap: float = 0.0) -> Inputs
 
 @dataclass(frozen=True)
 class LinearLaw:
-    r"""A random linear layer: $\sigma_w^2$ is fan-in times the variance of an entry, $\sigma_b^2$ that of a bias."""
+    r"""A random linear layer: $\sigma_w^2$ is fan-in times the variance of an entry, $\sigma_b^2$ that of a bias.
+
+    Attributes:
+        units: Number of outputs.
+        weight_variance: $\sigma_w^2$.
+        bias_variance: $\sigma_b^2$.
+    """
 
     units: int
     weight_variance: float = 1.0
@@ -75,19 +100,33 @@ class LinearLaw:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Hidden layers of linear, norm and activation, all of one width, perhaps with skip connections."""
+    r"""Hidden layers of linear, norm and activation, all of one width, perhaps with skip connections.
+
+    Attributes:
+        activation: $\phi$.
+        hidden: Linear part of a hidden layer.
+        first: Linear part of the first layer; None if it is like the hidden ones.
+        last: The head; None if there is none.
+        norm: "none", "rms", "layer", "batch" or "batch-uncentered".
+        order: "norm-activation" or "activation-norm".
+        epsilon: Added to the variance in the norm.
+        residual_scale: Factor of the residual branches; None without skip connections.
+        first_skips: Whether the first layer has a skip connection too.
+        rotation: Whether weights are orthogonal.
+        first_rotates: Whether those of the first layer keep angles too, which they do not with more inputs than units.
+    """
 
     activation: Nonlinearity
     hidden: LinearLaw
-    first: LinearLaw | None = None  # None: like the hidden ones
-    last: LinearLaw | None = None  # None: there is no head
+    first: LinearLaw | None = None
+    last: LinearLaw | None = None
     norm: str = "none"
     order: str = "norm-activation"
-    epsilon: float = 0.0  # added to the variance in the norm
-    residual_scale: float | None = None  # None: no skip connections
-    first_skips: bool = True  # whether the first layer has a skip connection too
-    rotation: bool = False  # orthogonal weights
-    first_rotates: bool = True  # whether those of the first layer keep angles too: not with more inputs than units
+    epsilon: float = 0.0
+    residual_scale: float | None = None
+    first_skips: bool = True
+    rotation: bool = False
+    first_rotates: bool = True
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:

@@ -17,8 +17,8 @@ from orthoscope.theory.network.signals import Branch, Response, Signal, linear, 
 _ONE_DIRECTION = 1e-13
 
 
-class Layer(NamedTuple):
-    """Signals after the parts of a layer, and log-factors of a squared gradient on its way back."""
+class LayerSignals(NamedTuple):
+    """Signals after the parts of a layer, and the log-factors of a squared gradient that passes it backward."""
 
     linear: Signal
     norm: Signal | None
@@ -31,8 +31,8 @@ class Layer(NamedTuple):
     mixing: tuple[Tensor, Tensor] | None = None
 
 
-def layer(network: Hyperparameters, before: Signal, *, index: int, samples: int) -> Layer:
-    """The signal through one layer, and the gradient back through it."""
+def layer(network: Hyperparameters, before: Signal, *, index: int, samples: int) -> LayerSignals:
+    """Propagate the signal forward through one layer, and the gradient backward."""
     law, skip, rotates = network.linear(index), network.skip(index), network.rotates(index)
     lifted = linear(before, law, rotates)
     branch = _branch(network, lifted, before, samples, rotates)
@@ -48,7 +48,7 @@ def layer(network: Hyperparameters, before: Signal, *, index: int, samples: int)
     if branch.gradient is not None:
         back = branch.gradient if skip is None else skip**2 * branch.gradient
         mixing = back, law.weight_variance * back + (0.0 if skip is None else torch.eye(2, dtype=torch.float64))
-    return Layer(
+    return LayerSignals(
         linear=lifted.of(before, law.units),
         norm=branch.norm,
         activation=branch.activation,

@@ -30,6 +30,9 @@ def long_run(found: Propagation) -> tuple[Prediction, ...]:
 
     Empty where there is no limit: with skip connections gradients grow ever more slowly. A single layer has no gradient
     growth, because its number of inputs may differ from the width.
+
+    Args:
+        found: From `propagate`.
     """
     network = found.network
     if network.residual_scale is not None:
@@ -76,7 +79,7 @@ def _kernel_limit(found: Propagation) -> Iterator[Prediction]:
     words = f"mean cosine: case {kernel.case}, {_CASES[kernel.case]}"
     yield _prediction("overlap", kernel.fixed_point, words, theorem)
     if kernel.rate < 1:
-        yield _prediction("rate", kernel.rate, "factor a layer, at worst, on the way there", theorem)
+        yield _prediction("rate", kernel.rate, "factor per layer, at worst, of the distance to it", theorem)
 
 
 def _prediction(name: str, value: float, unit: str, source: Source) -> Prediction:

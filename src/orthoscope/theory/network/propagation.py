@@ -9,19 +9,26 @@ from torch import Tensor
 
 from orthoscope.theory.network._batch_normalized import require_stable
 from orthoscope.theory.network.hyperparameters import Hyperparameters, Inputs, LinearLaw, LostSignal
-from orthoscope.theory.network.layers import Layer, layer, log
+from orthoscope.theory.network.layers import LayerSignals, layer, log
 from orthoscope.theory.network.signals import Signal, linear
 from orthoscope.theory.sources import source
 
 
 @dataclass(frozen=True)
 class Propagation:
-    """The layers of a network from input to output, and its head."""
+    """The layers of a network from input to output, and its head.
+
+    Attributes:
+        network: The hyper-parameters.
+        inputs: Statistics of the batch.
+        layers: From input to output.
+        head: Output of the last linear layer; None without a head.
+    """
 
     network: Hyperparameters
     inputs: Inputs
-    layers: tuple[Layer, ...]
-    head: Signal | None  # what comes out of the last linear layer
+    layers: tuple[LayerSignals, ...]
+    head: Signal | None
 
     def log_gradients(self, depth: int | None = None) -> list[float]:
         r"""Log-norms of the gradient at the linear layers of the network cut to `depth`, input first, head last.
@@ -51,7 +58,7 @@ class Propagation:
 
     @cached_property
     def _ways(self) -> tuple[Tensor, Tensor, Tensor]:
-        """For every layer: the logs of its ways back to the linear part and to the input, and of its size."""
+        """For every layer, the logs of `to_linear`, of `to_input`, and of the mean square of its output."""
         rows = [(part.to_linear, part.to_input, log(part.output.mean_square)) for part in self.layers]
         to_linear, to_input, log_squares = torch.tensor(rows, dtype=torch.float64).T
         return to_linear, to_input, log_squares
@@ -68,11 +75,18 @@ _RECURSIONS = source(
 def propagate(
     network: Hyperparameters, inputs: Inputs, depth: int, progress: Callable[[int], None] | None = None
 ) -> Propagation:
-    """A batch forward through `depth` layers and a gradient back; the cost grows with depth, not with width or batch.
+    r"""A batch forward through `depth` layers and a gradient back; the cost grows with depth, not with width or batch.
 
-    `progress` is told how many layers are done.
+    Args:
+        network: Hyper-parameters of the network.
+        inputs: Statistics of the batch.
+        depth: Number of layers $L$ or $\ell$.
+        progress: Called with the number of layers that are done.
+
+    Raises:
+        NoTheory: If theory does not cover the network.
     """
-    layers: list[Layer] = []
+    layers: list[LayerSignals] = []
     for part in propagated_layers(network, inputs, depth):
         layers.append(part)
         if progress is not None:
@@ -85,8 +99,8 @@ def propagate(
 
 
 @_RECURSIONS
-def propagated_layers(network: Hyperparameters, inputs: Inputs, depth: int) -> Iterator[Layer]:
-    """The layers that a batch goes through, one at a time, for those who cannot wait for the last."""
+def propagated_layers(network: Hyperparameters, inputs: Inputs, depth: int) -> Iterator[LayerSignals]:
+    """Yield the layers one at a time, as `propagate` computes them."""
     if depth < 1:
         raise ValueError(f"depth is {depth}, but must be at least 1")
     require_stable(network, inputs.samples, depth)
@@ -100,7 +114,7 @@ def propagated_layers(network: Hyperparameters, inputs: Inputs, depth: int) -> I
         yield part
 
 
-def _mixed_back(layers: tuple[Layer, ...]) -> list[float]:
+def _mixed_back(layers: tuple[LayerSignals, ...]) -> list[float]:
     """Logs of mean squared gradients at the linear parts, where batch norm mixes those of different samples."""
     found: list[float] = []
     # The mean square of a gradient, and that of the sum over the batch divided by √n: alike while independent.

@@ -9,15 +9,24 @@ from orthoscope.theory.network.hyperparameters import LinearLaw, require_signal
 
 
 class Signal(NamedTuple):
-    """Mean square, mean cosine, and the variance of cosines caused by the finite width of the layers so far."""
+    r"""Mean square, mean cosine, and the variance of cosines caused by the finite width of the layers so far.
 
-    mean_square: float  # of an entry
-    overlap: float  # mean cosine of two samples
-    overlap_variance: float  # of these cosines, over pairs and networks: at most 1 - overlap²
+    Attributes:
+        mean_square: Of an entry.
+        overlap: Mean cosine of two samples.
+        overlap_variance: Of these cosines, over pairs and networks; at most $1 - \rho^2$.
+        difference_variance: Of the cosine between $x_1 - x_2$ and $x_3 - x_4$; times the samples, it is the spread of
+            the eigenvalues, which adds up from layer to layer. Infinite when all samples are equal.
+        mean: Of an entry, over units.
+    """
+
+    mean_square: float
+    overlap: float
+    overlap_variance: float
     # Of the cosine between x₁ − x₂ and x₃ − x₄ while it is small, then without bound: times the samples, it is the
     # spread of the eigenvalues of a batch, which adds up from layer to layer. Infinite when all samples are one.
     difference_variance: float
-    mean: float = 0.0  # of an entry, over units
+    mean: float = 0.0
 
     @property
     def spread(self) -> float:
@@ -26,7 +35,7 @@ class Signal(NamedTuple):
 
 
 class Response(NamedTuple):
-    """The signal after a layer, and how deviations of cosines pass through it: times a slope, plus noise/width."""
+    """The signal after a layer, and the map of deviations of cosines: multiplied by a slope, plus noise/width."""
 
     signal: Signal  # its variances are not filled in
     slope: float  # d(overlap after)/d(overlap before)
@@ -36,12 +45,14 @@ class Response(NamedTuple):
     common_slope: float | None = None  # that of deviations which pairs have in common, if it is another: batch norm
 
     def of(self, before: Signal, width: int) -> Signal:
-        r"""The signal with its variances. Differences: $v' = \text{slope}^2 v + \text{noise}/d$. Overlaps:
+        r"""The signal with its variances.
+
+        Differences: $v' = \text{slope}^2 v + \text{noise}/d$. Overlaps:
 
         $$ v' = \text{slope}^2 v + \frac{\text{noise}}{d}\Big(1 - \frac{v}{1-\rho^2}\Big)^2 $$
 
         cut at $1 - \rho'^2$, the largest variance of a cosine of mean $\rho'$. That is where linear response ends; the
-        bracket is what takes it there slowly. For linear layers $c \mapsto c + (1 - c^2)\xi/\sqrt d$, and
+        bracket approaches it slowly. For linear layers $c \mapsto c + (1 - c^2)\xi/\sqrt d$, and
         $\mathbb{E}(1-c^2)^2 \approx (1 - \rho^2 - v)^2$. With a common slope, the first term is $\text{slope}^2 w +
         \text{common}^2 (v - w)_+$, where $w$, that of the differences times $(1-\rho)^2$, is what no two pairs share.
         """
@@ -92,7 +103,7 @@ def linear(before: Signal, law: LinearLaw, rotation: bool) -> Response:
 
 
 def skipped(before: Signal, branch: Response, scale: float) -> Response:
-    r"""$h + sF(h)$ with a random branch $F$: spreads add up, and so do mean squares but for the means,
+    r"""$h + sF(h)$ with a random branch $F$: spreads add up, and so do mean squares except for the means.
 
     $$ q' = q + 2s\,\mathbb{E}h\,\mathbb{E}F + s^2 q_F, \qquad q'(1-\rho') = q(1-\rho) + s^2 q_F (1-\rho_F) $$
 

@@ -36,6 +36,10 @@ def spread_law(spread: float, share: float = 0.0) -> tuple[Float[Tensor, " nodes
        b = s\big(kC + \tfrac{c^2s}{2}\cot(yh) \pm c\sqrt\Delta\big), $$
     $$ \Delta = \tfrac14 - k^2s^2 + ksC\cot(yh) + \tfrac{c^2s^2}{4}\cot^2(yh), \qquad
        \log\lambda = \log\frac{|1+z|}{|z|} + \frac yc \log|1+cz|, \qquad \text{density of } \log\lambda = \frac b\pi $$
+
+    Args:
+        spread: Variance $y$ of the eigenvalues over their squared mean.
+        share: $c$, samples per unit, at most 1.
     """
     if not _LEAST_SPREAD / 2 < spread < _LARGEST_SPREAD:
         raise ValueError(f"the spread is {spread:g}: the law is computed from {_LEAST_SPREAD:g} to {_LARGEST_SPREAD:g}")
@@ -78,12 +82,11 @@ def spread_law(spread: float, share: float = 0.0) -> tuple[Float[Tensor, " nodes
 def typical_spectrum(
     samples: int, overlap: float, spread: float, units: int | None = None
 ) -> Float[Tensor, " samples"]:
-    r"""Eigenvalues, of mean about 1, of the Gram matrix of $n$ samples with cosines $\rho$ in the mean:
+    r"""Eigenvalues, of mean about 1, of the Gram matrix of $n$ samples with mean cosine $\rho$.
 
     $$ \lambda_1 = 1 + (n-1)\rho, \qquad \lambda_k = (1-\rho)\,Q_y\big(\tfrac{k - 3/2}{n-1}\big), \quad k = 2 \dots n $$
 
     $Q_y$ is the quantile function of `spread_law`, $y$ the variance of all but the first over their squared mean.
-    Without `units` the samples are few against them.
     """
     if samples < 2:
         raise ValueError(f"a spectrum needs at least 2 samples, got {samples}")
@@ -117,7 +120,7 @@ def gap_of_overlaps(samples: int, overlap: float, overlap_variance: float) -> fl
 
 @source("orthoscope", "logarithms of the spread law", assumes="those of typical_spectrum")
 def isometry_gap_of_overlaps(samples: int, overlap: float, spread: float, units: int | None = None) -> float:
-    r"""Isometry gap $-\tfrac1n[\log(1 + (n-1)\rho) + (n-1)(\log(1-\rho) + \mathbb{E}\log\lambda)]$, by `spread_law`
+    r"""Isometry gap $-\tfrac1n[\log(1 + (n-1)\rho) + (n-1)(\log(1-\rho) + \mathbb{E}\log\lambda)]$, by `spread_law`.
 
     $$ \mathbb{E}\log\lambda = -\int_0^1 \log S(-t)\,dt = -\frac{y}{c^2}\big(c + (1-c)\log(1-c)\big), \qquad c = n/d $$
 

@@ -47,6 +47,11 @@ def aligned_representations(
 
     What is orthogonal to the directions passes unchanged; the printed form loses it. For one direction and
     $s_i = 1/i$ this is $h_k = h_1 + (k-1)\,uu^\top h_1$: points on a line, equally far apart.
+
+    Args:
+        initial: $h_1$.
+        directions: $U$, orthonormal columns.
+        singular_values: $s_{ir}$.
     """
     frame = directions.double()
     units, rank = frame.shape
@@ -75,6 +80,10 @@ def equispacing_singular_values(depth: int, first: float = 1.0) -> Float[Tensor,
 
     The step of block $i$ is $s_i\prod_{j<i}(1+s_j)$ times the first coefficient: constant if and only if $s_i$
     is as above. So $1/s_i$ is linear in depth *with slope 1*; $s_1 = 1$ is the law $s_i = 1/i$ of the paper.
+
+    Args:
+        depth: Number of layers $L$ or $\ell$.
+        first: $s_1$.
     """
     if depth < 1:
         raise ValueError(f"depth must be at least 1 block, got {depth}")
@@ -94,6 +103,9 @@ def rotated_trace_supremum(matrices: Float[Tensor, "*batch factors n n"]) -> Flo
 
     with the singular values $s_1 \ge \dots \ge s_n$ of each factor. It is attained. If reflections are allowed
     too, the last sign is always $+$: von Neumann's inequality.
+
+    Args:
+        matrices: $A_1, \dots, A_m$.
     """
     factors, size = matrices.shape[-3:-1]
     if factors < 1 or size < 1:
@@ -106,16 +118,27 @@ def rotated_trace_supremum(matrices: Float[Tensor, "*batch factors n n"]) -> Flo
 
 @dataclass(frozen=True)
 class JacobiansOptimum:
-    """The global optimum of the unconstrained Jacobians model."""
+    r"""The global optimum of the unconstrained Jacobians model.
+
+    Attributes:
+        depth: Number of blocks.
+        decay: Weight decay.
+        input_norm: $\|\Delta x\|$.
+        singular_value: The only one of every Jacobian.
+        head_norm: $\|w\|$.
+        logit: Of the right class.
+        loss: Logistic loss, without the decay.
+        objective: Loss and decay: what is minimized.
+    """
 
     depth: int
     decay: float
     input_norm: float
-    singular_value: float  # the only one of every Jacobian
+    singular_value: float
     head_norm: float
-    logit: float  # of the right class
-    loss: float  # logistic, without the decay
-    objective: float  # loss and decay: what is minimized
+    logit: float
+    loss: float
+    objective: float
 
 
 @source(

@@ -18,17 +18,28 @@ from orthoscope.theory.sources import source
 
 @dataclass(frozen=True)
 class NormalizedResidualGradients:
-    r"""Derivatives of a loss $L$, and the states $x^0, \dots, x^L$ they were taken at."""
+    r"""Derivatives of a loss $L$, and the states $x^0, \dots, x^L$ they were taken at.
+
+    Attributes:
+        states: $x^0, \dots, x^L$.
+        by_state: $\partial L/\partial x^l$.
+        by_bias: $\delta^l = \partial L/\partial z^l$.
+        by_weight: $\nabla W^l$.
+    """
 
     states: Float[Tensor, "states units"]
-    by_state: Float[Tensor, "states units"]  # ∂L/∂x^l, l = 0, ..., depth
-    by_bias: Float[Tensor, "layers units"]  # δ^l = ∂L/∂z^l, l = 1, ..., depth
-    by_weight: Float[Tensor, "layers units units"]  # ∇W^l
+    by_state: Float[Tensor, "states units"]
+    by_bias: Float[Tensor, "layers units"]
+    by_weight: Float[Tensor, "layers units units"]
 
 
 @source("lu2024", "equation (13), P over 1", assumes="nothing: a projection")
 def without_mean(vector: Float[Tensor, "*batch units"]) -> Float[Tensor, "*batch units"]:
-    r"""What is orthogonal to $\mathbf 1$, the vector less its mean: $P_{\mathbf 1^\perp}v = v - \bar v\,\mathbf 1$."""
+    r"""What is orthogonal to $\mathbf 1$, the vector less its mean: $P_{\mathbf 1^\perp}v = v - \bar v\,\mathbf 1$.
+
+    Args:
+        vector: $v$.
+    """
     vector = vector.double()
     return vector - vector.mean(-1, keepdim=True)
 
@@ -37,7 +48,12 @@ def without_mean(vector: Float[Tensor, "*batch units"]) -> Float[Tensor, "*batch
 def without_direction(
     vector: Float[Tensor, "*batch units"], direction: Float[Tensor, "*batch units"]
 ) -> Float[Tensor, "*batch units"]:
-    r"""What is orthogonal to a direction $x$: $P_{x^\perp}v = v - \frac{(v,x)}{(x,x)}x$."""
+    r"""What is orthogonal to a direction $x$: $P_{x^\perp}v = v - \frac{(v,x)}{(x,x)}x$.
+
+    Args:
+        vector: $v$.
+        direction: $x$, not zero.
+    """
     vector, direction = vector.double(), direction.double()
     energy = direction.square().sum(-1, keepdim=True)
     if bool((energy == 0).any()):
@@ -53,8 +69,13 @@ def gradient_before_normalization(
 ) -> Float[Tensor, "*batch units"]:
     r"""From $g = \partial L/\partial x$ to $\partial L/\partial\hat x = P_{\mathbf 1^\perp}P_{x^\perp}\,g/\sigma$.
 
-    Here $x$ = `normalized` and $\sigma$ = `deviation` of $\hat x$. The two projections commute, and together
-    take out both directions, because a normalized $x$ is orthogonal to $\mathbf 1$; for other vectors they do not.
+    The two projections commute, and together remove both directions, because a normalized $x$ is orthogonal to
+    $\mathbf 1$; for other vectors they do not.
+
+    Args:
+        gradient: $g$.
+        normalized: $x$.
+        deviation: $\sigma$ of $\hat x$.
     """
     return without_mean(without_direction(gradient, normalized)) / deviation.unsqueeze(-1)
 
@@ -73,13 +94,21 @@ def normalized_residual_gradients(
     activation: Pointwise,
     slope: Pointwise,
 ) -> NormalizedResidualGradients:
-    r"""All derivatives of a loss whose gradient at the last state is `output_gradient`; `slope` is $f'$.
+    r"""All derivatives of a loss whose gradient at the last state is given.
 
     $$ \hat g^l = \tfrac1{\sigma^l} P_{\mathbf 1^\perp}P_{x^{l\perp}}\,g^l, \qquad \delta^l = f'(z^l)\odot\hat g^l $$
     $$ \nabla W^l = \delta^l (x^{l-1})^\top, \qquad
        g^{l-1} = (I + W^{l\top}\operatorname{diag} f'(z^l))\,\hat g^l = \hat g^l + W^{l\top}\delta^l $$
 
     with $g^l = \partial L/\partial x^l$. $\nabla W^l$ has rank one: its row $i$ is $\delta^l_i\,x^{l-1}$.
+
+    Args:
+        inputs: $x^0$.
+        weights: $W^l$.
+        biases: $b^l$.
+        output_gradient: $g^L$.
+        activation: $f$, an elementwise function of tensors.
+        slope: $f'$.
     """
     states, drives, deviations = _forward(inputs.double(), weights.double(), biases.double(), activation)
     gradients, deltas = [output_gradient.double()], []

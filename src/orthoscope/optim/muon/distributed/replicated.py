@@ -89,7 +89,7 @@ def check_agreement(
         updates: The updates of this rank.
         views: Their views.
         positions: The index of each update's parameter among all, with or without a gradient, by which layers of one
-            shape are told apart.
+            shape are distinguished.
         group: The process group.
 
     Raises:

@@ -73,7 +73,7 @@ ACTIVATIONS = frozenset(f"{name}{in_place}" for name in _SMOOTH_OR_NOT.split() f
 
 @dataclass(frozen=True)
 class Point:
-    """A tensor of the pass: where it is in the graph, and a copy of what it was, safe from in-place operations."""
+    """A tensor of the pass: its place in the autograd graph, and a copy of its values."""
 
     edge: GradientEdge
     value: Tensor
@@ -88,17 +88,18 @@ class Sum:
     operands: tuple[Point, Point]
     since: tuple[str, ...]  # children of the innermost that ran since its last addition, or since it began
     result: Point
-    activation: str = ""  # what is done to the result, number by number, before anything else; "" if nothing
+    activation: str = ""  # elementwise function of the result that comes first; "" if there is none
     activated: Point | None = None
     other_uses: int = 0  # of the result, beside the activation
 
     @property
     def module(self) -> str:
+        """Name of the module that adds."""
         return self.stack[-1]
 
 
 @dataclass
-class ModuleCall:
+class CalledModule:
     """A module that ran: its first floating input and output."""
 
     name: str
@@ -113,23 +114,23 @@ class _Running:
     since: list[str] = field(default_factory=list)
 
 
-class Sightings(TorchFunctionMode):
-    """Watches a model while active: `sums` in the order they were made, and `calls` of the modules named.
+class AdditionRecorder(TorchFunctionMode):
+    """Records the additions of a model while active: `sums` in order, and `calls` of the modules named.
 
-    Operations are seen as Python calls them; what happens inside a fused one is its own affair.
+    Operations are recorded as Python calls them; those inside a fused kernel are not visible.
     """
 
     def __init__(self, model: nn.Module, wanted: Sequence[str] = ()) -> None:
         super().__init__()
         self.sums: list[Sum] = []
-        self.calls: list[ModuleCall] = []
+        self.calls: list[CalledModule] = []
         self._wanted = set(wanted)
         self._running: list[_Running] = []
         self._modules = dict(observable_modules(model))
         self._handles: list[RemovableHandle] = []
-        self._latest: tuple[Tensor, Sum] | None = None  # the last sum, while nobody has changed it
+        self._latest: tuple[Tensor, Sum] | None = None  # the last sum, until it is changed
 
-    def __enter__(self) -> "Sightings":
+    def __enter__(self) -> "AdditionRecorder":
         for name, module in self._modules.items():
             self._handles.append(module.register_forward_pre_hook(self._entering(name), with_kwargs=True))
             self._handles.append(module.register_forward_hook(self._leaving(name), always_call=False))
@@ -174,11 +175,11 @@ class Sightings(TorchFunctionMode):
         tensor, seen = self._latest
         if not any(argument is tensor for argument in args):
             return
-        # In the module that adds or in a child of it: what comes later belongs to the network behind the block.
+        # Only in the module that adds or in a child of it: later operations are not part of the block.
         own = tuple(running.name for running in self._running)[: len(seen.stack)] == seen.stack
         if name in ACTIVATIONS and own and seen.activated is None and not seen.other_uses:
             seen.activation, seen.activated = name.rstrip("_"), point(result)
-            # In place, the sum is gone, and later uses of that tensor are uses of the activation.
+            # In place, the sum is overwritten, and later uses of that tensor are uses of the activation.
             self._latest = None if result is tensor else self._latest
         else:
             seen.other_uses += 1
@@ -197,7 +198,7 @@ class Sightings(TorchFunctionMode):
                 self._running[-1].since.append(name)
             if name in self._wanted:
                 first = next((t for t in tensors_in(output) if t.is_floating_point()), None)
-                self.calls.append(ModuleCall(name, running.input, _point_if_in_graph(first)))
+                self.calls.append(CalledModule(name, running.input, _point_if_in_graph(first)))
 
         return leave
 
