@@ -1,7 +1,7 @@
-"""The API reference: one page for each public package, with an entry for every name of its `__all__`.
+"""The API reference: the command line, and a page for each public package with an entry for every name of `__all__`.
 
-The list is read from `__all__` when the site is built, so that a new public name appears by itself. mkdocstrings fills
-the entries from signatures and docstrings.
+Both are read from the library when the site is built, so that a new option or a new public name appears by itself.
+mkdocstrings fills the entries of names from signatures and docstrings.
 """
 
 import importlib
@@ -9,8 +9,10 @@ import inspect
 from types import ModuleType
 
 import orthoscope
+from orthoscope.cli import app
 
 FOLDER = "api"
+COMMAND_LINE = f"{FOLDER}/command_line.md"
 
 
 def packages() -> list[str]:
@@ -32,12 +34,13 @@ def public_names(package: str) -> list[str]:
 
 def pages() -> dict[str, str]:
     """Return the Markdown of every page by its path in docs/."""
-    return {f"{FOLDER}/{package}.md": _page(package) for package in packages()}
+    written = {f"{FOLDER}/{package}.md": _page(package) for package in packages()}
+    return {COMMAND_LINE: app.generate_docs(output_format="markdown"), **written}
 
 
 def navigation() -> list[dict[str, str]]:
     """Return the entries of the site's navigation."""
-    return [{package: f"{FOLDER}/{package}.md"} for package in packages()]
+    return [{"Command line": COMMAND_LINE}, *({package: f"{FOLDER}/{package}.md"} for package in packages())]
 
 
 def _is_module(name: str) -> bool:

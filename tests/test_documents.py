@@ -201,6 +201,14 @@ def test_every_public_name_has_an_entry_in_the_api_reference(package: str, site:
 
 
 @pytest.mark.slow
+def test_every_verb_of_the_command_line_has_an_entry(site: Path) -> None:
+    page = (site / api_pages.COMMAND_LINE).with_suffix(".html").read_text()
+    verbs = [name for name in cli.app if not name.startswith("-")]
+    assert len(verbs) >= 10
+    assert [verb for verb in verbs if f'id="orthoscope-{verb}"' not in page] == []
+
+
+@pytest.mark.slow
 def test_the_site_asks_no_other_host_for_anything_and_draws_its_formulas(site: Path) -> None:
     for file in site.rglob("*.html"):
         text = file.read_text()

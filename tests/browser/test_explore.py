@@ -8,6 +8,7 @@ import pytest
 
 from browser.chromium import Browser
 from live.explorer import Explorer, exploring
+from orthoscope.diagnosis import predict
 from report.handmade import document, layer
 
 DRAWN = (
@@ -58,6 +59,86 @@ def test_sliders_move_the_curves_of_theory(browser: Browser, explorer: Explorer)
     assert curve(browser, "overlap")[1] < before["overlap"][1] / 2
     assert "HEALTHY" in browser.text("#forecast")
     assert [line for line in browser.log() if "favicon" not in line] == []
+
+
+def test_the_verdict_and_the_deepest_trainable_network_are_beside_the_sliders(
+    browser: Browser, explorer: Explorer
+) -> None:
+    browser.open(explorer.url)
+    browser.wait(DRAWN)
+    move(browser, "depth", 60)
+    deepest = predict("mlp(depth=1..60, width=128)", samples=64).deepest
+    assert deepest is not None
+    assert browser.text("#forecast").startswith("SICK at this depth: ")
+    assert f"train up to depth {deepest}; deeper: rank collapse" in browser.text("#reach")
+    assert {mark["data-deepest"] for mark in browser.marks("#curves line.marker", "data-deepest")} == {str(deepest)}
+    browser.click("#deepest")
+    browser.wait(DRAWN)
+    assert browser.run("return document.getElementById('depth').value") == str(deepest)
+    assert browser.text("#forecast").startswith("HEALTHY at this depth: ")
+    for name in ("overlap", "gap", "rank", "rms", "gradient"):
+        words = browser.run(
+            "const names = document.querySelectorAll(`[data-curve=${arguments[0]}] .unit`);"
+            "return [...names].map(one => one.textContent)",
+            name,
+        )
+        assert len(words) == 2, "both axes have a name"
+        assert "depth (hidden layers)" in words
+    assert "theory, this setting" in browser.text("#curves-legend")
+
+
+def test_settings_are_kept_and_restored(browser: Browser, explorer: Explorer) -> None:
+    browser.open(explorer.url)
+    browser.wait(DRAWN)
+    move(browser, "depth", 8)
+    before = curve(browser, "overlap")
+    browser.click("#keep")
+    browser.click("#keep")  # once is enough
+    assert len(browser.marks("#kept li", "class")) == 1
+    assert browser.marks('[data-line="kept 0"]', "d") == []  # it is the current one
+    move(browser, "activation", "tanh")
+    (kept,) = browser.marks('[data-curve="overlap"] path[data-line="kept 0"]', "d", "class")
+    assert kept["d"] == before[0]
+    assert "kept-0" in str(kept["class"])
+    assert "relu, he, depth 8, trains up to depth " in browser.text("#kept")
+    browser.click("#kept button")
+    browser.wait(DRAWN)
+    assert browser.run("return document.getElementById('activation').value") == "relu"
+    assert curve(browser, "overlap") == before
+    browser.click("#kept .drop")
+    assert browser.marks("#kept li", "class") == []
+
+
+def test_what_a_built_network_measures_is_drawn_over_its_prediction(browser: Browser, explorer: Explorer) -> None:
+    browser.open(explorer.url)
+    browser.wait(DRAWN)
+    move(browser, "depth", 5)
+    move(browser, "samples", 32)
+    browser.click("#measure")
+    browser.ready()
+    document = json.loads(
+        browser.run(
+            "let saved; URL.createObjectURL = blob => { saved = blob; return '#'; };"
+            "document.querySelector('button.download').click(); return saved.text()"
+        )
+    )
+    hidden = {f"layers.{place}" for place in range(5)}
+    outputs = [row for row in document["layers"] if {row["name"], *row["also"]} & hidden]
+    assert len(outputs) == 5
+    dots = browser.marks('[data-curve="overlap"] circle', "data-layer", "data-value", "cx", "cy")
+    measured = [row["sample_view"]["overlap"] for row in outputs]
+    assert [float(dot["data-value"]) for dot in dots] == pytest.approx(measured)
+    # Drawn where theory has its number for the same layer.
+    theory = [tuple(map(float, point.split(","))) for point in curve(browser, "overlap")[0][1:].split("L")]
+    for dot, (x, y), row in zip(dots, theory, outputs, strict=True):
+        assert float(dot["cx"]) == pytest.approx(x, abs=0.11)
+        error = row["sample_view"]["overlap"] - row["predicted"]["overlap"]
+        assert y - float(dot["cy"]) == pytest.approx(error * (190 - 36 - 10), abs=0.2)
+    gradients = browser.marks('[data-curve="gradient"] circle', "data-value")
+    norms = [row["gradient_norm"] for row in document["layers"] if row["depth"] is not None]
+    assert [float(dot["data-value"]) for dot in gradients] == pytest.approx([norm / norms[-1] for norm in norms[:-1]])
+    move(browser, "weight_gain", 1.2)
+    assert browser.marks('[data-curve="overlap"] circle', "cx") == []  # not of this network
 
 
 def test_a_network_is_diagnosed_and_drawn_by_the_same_viewer(browser: Browser, explorer: Explorer) -> None:

@@ -218,7 +218,7 @@ def test_a_fix_is_the_network_what_to_change_and_what_it_did(browser: Browser, t
     assert len(browser.marks("#change [data-when]", "data-when")) == 2 * steps
     if steps:
         kept = browser.text("#prescriptions li[data-outcome=kept]")
-        for words in ("mend layer", "gap 0.31, slope +0.012", "gap 0.30, slope +0.010", "mend(model"):
+        for words in ("mend layer", "gap 0.31, gradient ×1.012", "gap 0.30, gradient ×1.010", "mend(model"):
             assert words in kept
         assert "mended by mend layer → HEALTHY" in browser.text(".banner")
         assert browser.text("#change pre") == "import orthoscope\nmend(model, 'layer')"
@@ -243,6 +243,6 @@ def test_a_watch_draws_every_snapshot_and_the_latest_update(browser: Browser, tm
         expected = {row["step"]: row["scalars"][name] for row in made["history"] if name in row["scalars"]}
         assert dots(browser, figure) == pytest.approx(expected)
     cells = browser.run("return [...document.querySelectorAll('#updates tbody td')].map(one => one.textContent)")
-    assert cells[:4] == ["8", "layer", "4×3", "1.50"]
+    assert cells[:4] == ["8", "layer", "4×3", "0.01"]
     assert "AT RISK" in browser.text(".banner")
     assert browser.run("return document.querySelectorAll('article article #checks').length") == 1  # the last snapshot

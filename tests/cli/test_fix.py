@@ -67,8 +67,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     ("arguments", "code", "sentence"),
     [
         (("mlp(depth=3, width=64)",), 0, "the network is healthy: nothing was changed"),
-        ((SICK, "-n", "4"), 2, "a batch of 4 is too small"),
-        ((SICK, "--trained"), 1, "the weights are left alone"),
+        ((SICK, "-n", "4"), 2, "the batch has 4 samples, too few"),
+        ((SICK, "--trained"), 1, "the weights are left unchanged"),
         ((SICK, "--weights", "out.bin"), 2, "does not end in .safetensors"),
         ((SICK, "--output", "out", "--json", "-"), 2, "give it alone"),
         (("hidden.py::Hidden", "--batch", "hidden.py::batch"), 2, "weight layers run cannot be found"),

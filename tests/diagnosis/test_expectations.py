@@ -133,7 +133,7 @@ def test_changed_modules_have_no_prediction() -> None:
     tied.layers[3] = tied.layers[2]
     swapped.layers[1].activation = nn.Tanh()
     for model in (cut, dropped, swapped):
-        assert reason_for(model, batch()) == "its modules were changed it was made with"
+        assert reason_for(model, batch()) == "its modules were changed since it was built"
     assert reason_for(tied, batch()).startswith("its weights changed since initialization")
     hooked.layers[1].register_forward_hook(lambda module, inputs, output: 100 * output)
     assert "forward hook" in reason_for(hooked, batch())

@@ -87,7 +87,7 @@ def test_a_network_whose_signals_overflow_is_sick_from_there_on() -> None:
     assert last.findings[0].symptom == "explode"
     assert "signals overflow at layer" in last.findings[0].reason
     jsonschema.validate(json.loads(json.dumps(forecast.document(), allow_nan=False)), report.schema())
-    assert "from layer" in forecast.summary
+    assert "passes the limit at layer" in forecast.summary
 
 
 def test_the_last_depth_whose_signals_hold_still_has_its_numbers() -> None:

@@ -55,9 +55,10 @@ def test_curves_are_those_of_a_prediction(explorer):
     for row, right in zip(rows, expected, strict=True):
         for name in ("overlap", "gap", "rms", "effective_rank"):
             assert row[name] == pytest.approx(right[name], rel=1e-9)
-    end = parts[-1]["end"]
+    end, reach = parts[-2]["end"], parts[-1]["reach"]
     assert end["verdict"] == expected[-1]["verdict"]
     assert len(end["log_gradients"]) == 6
+    assert reach["deepest"] >= 6
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import pytest
 
 from orthoscope.diagnosis import predict
+from orthoscope.findings import State
 from orthoscope.live import _work as unfolding
 from orthoscope.live._work import Unfoldings
 
@@ -58,3 +59,30 @@ def test_where_theory_ends_it_says_so():
     assert 0 < lost["layers"] < 300
     assert "end" not in lost
     assert rows[-1]["verdict"] in ("AT RISK", "SICK")
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        "mlp(depth={}, width=64, activation=relu)",
+        "mlp(depth={}, width=64, activation=tanh, norm=layer)",
+        "mlp(depth={}, width=64, activation=tanh, weight_gain=1.3)",
+    ],
+)
+def test_the_deepest_healthy_network_is_that_of_a_prediction(network):
+    whole = predict(network.format("1..120"), samples=32)
+    reach = Unfoldings().reach(network.format(4), 32)
+    assert reach["deepest"] == whole.deepest
+    assert 0 < whole.deepest < 120, "the test must have a depth to find"
+    beyond = whole.depths[whole.deepest].findings
+    assert reach["symptoms"] == list(dict.fromkeys(str(one.symptom) for one in beyond if one.state is State.FOUND))
+
+
+def test_a_network_that_trains_at_every_depth_is_said_to_train_as_far_as_was_searched():
+    reach = Unfoldings().reach("mlp(depth=3, width=64, activation=tanh, init=orthogonal, gain=0.1)", 32)
+    assert reach == {"deepest": 300, "searched": 300, "symptoms": []}
+
+
+def test_a_search_that_is_no_longer_wanted_ends(counted):
+    assert Unfoldings().reach(TARGET.format(2), 8, wanted=lambda: len(counted) < 3) is None
+    assert len(counted) == 3

@@ -169,7 +169,7 @@ def test_trained_weights_are_left_alone_until_new_ones_are_allowed() -> None:
 
 @pytest.mark.slow
 def test_too_small_a_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"batch of 4 is too small .* give at least 8"):
+    with pytest.raises(ValueError, match=r"4 samples, too few .* give at least 8"):
         orthoscope.fix(sick(), BATCH[:4])
 
 
@@ -223,9 +223,9 @@ def test_fresh_weights_of_torch_are_changed_in_place_and_trained_ones_only_if_al
     before = copy.deepcopy(model.state_dict())
     diagnosis = orthoscope.diagnose(model, BATCH)
     assert diagnosis.anatomy.trained == ""
-    with pytest.raises(ValueError, match=r"not as torch draws them.*prescribe\(diagnosis, trained=False\) allows"):
+    with pytest.raises(ValueError, match=r"not drawn by torch's default.*prescribe\(diagnosis, trained=False\) allows"):
         orthoscope.prescribe(diagnosis).apply_(model, BATCH)
-    assert "on a copy, for your weights may be trained" in orthoscope.fix(model, BATCH).sentence
+    assert "on a copy, because your weights may be trained" in orthoscope.fix(model, BATCH).sentence
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     orthoscope.prescribe(diagnosis, trained=False).apply_(model, BATCH)
     assert not torch.equal(model[0].weight, before["0.weight"])

@@ -135,7 +135,7 @@ def test_trained_weights_get_advice_only_unless_new_ones_are_allowed() -> None:
     told = prescribe(diagnosis, trained=True)
     assert told.steps
     assert not told.applicable
-    assert "left alone" in told.refusal
+    assert "left unchanged" in told.refusal
     assert prescribe(diagnosis, trained=True, reinitialize=True).applicable
     with torch.no_grad():
         model.head.weight *= 1.5  # type: ignore[union-attr, operator]

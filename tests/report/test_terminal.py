@@ -77,7 +77,7 @@ def test_undefined_numbers_read_as_dashes():
     text = report.text(document([undefined_layer("a"), undefined_layer("b", "not finite")], gap=None, slope=slope))
     assert "None" not in text
     assert "nan" not in text
-    assert "slope not measured" in " ".join(text.split())
+    assert "gradient growth not measured" in " ".join(text.split())
     assert "dead" in text
     assert "not finite" in text
 

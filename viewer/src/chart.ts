@@ -2,6 +2,7 @@
 import { scaleLinear, scaleLog } from "d3-scale";
 import { area, line } from "d3-shape";
 import { s } from "./elements";
+import { tenToThe } from "./reading";
 
 export type Point = [number, number | null];
 
@@ -33,6 +34,7 @@ export interface Chart {
   marker?: Marker | null;
   tick?: (value: number) => string; // how a height is written
   xName?: string;
+  yName?: string;
   title: string;
 }
 
@@ -71,6 +73,7 @@ export function chart(spec: Chart): Scales {
     svg.append(s("text", { x: across(tick), y: bottom + 15, "text-anchor": "middle", class: "tick" }, tick));
   }
   if (spec.xName) svg.append(s("text", { x: (left + right) / 2, y: height - 3, "text-anchor": "middle", class: "unit" }, spec.xName));
+  if (spec.yName) svg.append(s("text", { x: left + 5, y: top + 7, class: "unit y-name" }, spec.yName));
   const body = s("g", { "clip-path": `url(#${id})` });
   for (const band of spec.bands ?? []) {
     const shape = area<[number, number | null, number | null]>()
@@ -135,19 +138,7 @@ function upTicks(spec: Chart): number[] {
 
 export function tickLabel(value: number, logarithmic = false): string {
   if (!logarithmic || (value >= 0.01 && value <= 1000)) return String(Number(value.toPrecision(6))).replace("-", "−");
-  return `10${superscript(Math.round(Math.log10(value)))}`;
-}
-
-/** `×20,000`, `×0.05`, `×10⁻¹²`, of a power of ten. */
-export function factor(decade: number | null): string {
-  if (decade === null) return "–";
-  if (Math.abs(decade) >= 6) return `×10${superscript(Math.round(decade))}`;
-  return `×${Number((10 ** decade).toPrecision(2)).toLocaleString("en-US", { maximumFractionDigits: 8 })}`;
-}
-
-/** A whole number as an exponent. */
-export function superscript(whole: number): string {
-  return [...String(whole)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)] ?? c)).join("");
+  return tenToThe(Math.round(Math.log10(value)));
 }
 
 /** Powers of ten around all positive values; `extra` may widen them by three decades at most. */

@@ -1,12 +1,12 @@
 // Two diagnoses of a network: both verdicts, numbers, what went and came, profiles overlaid, the way in the plane.
 import { scaleLinear } from "d3-scale";
-import { factor, type Line } from "./chart";
+import type { Line } from "./chart";
 import type { Diagnosis, Known, Layer } from "./documents";
 import { h, icon, s, section, symbol, table } from "./elements";
 import { answer, ending, explained, verdict } from "./page";
 import { panel, panels } from "./panels";
 import { cloudMark, frame, height, measured } from "./plane";
-import { count, fixed, layerName, look, MAIN_METRICS, number, printable, shortened, signed, UNDEFINED } from "./reading";
+import { count, factor, fixed, layerName, look, MAIN_METRICS, number, printable, shortened, UNDEFINED } from "./reading";
 import type { ComparisonDocument, LayerProfile } from "./types";
 
 const WHEN = ["before", "after"] as const;
@@ -27,7 +27,7 @@ export function changed(doc: ComparisonDocument): HTMLElement {
 
 /** All below the banner. */
 export function comparisonParts(doc: ComparisonDocument, cloud: Known[]): HTMLElement[] {
-  const rows = doc.numbers.map((one) => [explained(one.name, one.unit.replace(/^e-folds/, "factor")), ...WHEN.map((when) => written(one, when))]);
+  const rows = doc.numbers.map((one) => [explained(one.name, one.unit.replace(LOGARITHM, "factor")), ...WHEN.map((when) => written(one, when))]);
   const all = [
     section("Numbers", "numbers", table(["quantity", ...WHEN], rows, new Set([1, 2]), "compared")),
     findings("No longer found", "vanished", doc.vanished),
@@ -39,10 +39,12 @@ export function comparisonParts(doc: ComparisonDocument, cloud: Known[]): HTMLEl
   return all.filter((one) => one !== null);
 }
 
-/** E-folds as a factor, counts as counts. */
+const LOGARITHM = /^(e-folds|log-gradient)/; // units of what is read as a factor
+
+/** Logarithms as factors, counts as counts. */
 function written(row: ComparisonDocument["numbers"][number], when: (typeof WHEN)[number]): string {
   const value = row[when];
-  if (row.unit.startsWith("e-folds")) return factor(value === null ? null : value / Math.LN10);
+  if (LOGARITHM.test(row.unit)) return factor(value);
   return row.name === "parameters" && value !== null ? count(value) : number(value, 3);
 }
 
@@ -122,13 +124,13 @@ function own(doc: Diagnosis, when: string, at: [number, number] | null): SVGElem
 
 function reading(doc: ComparisonDocument, known: number): HTMLElement {
   const place = (when: (typeof WHEN)[number], title: string) =>
-    h("p", {}, `${title}: gap `, h("b", {}, fixed(doc[when].gap)), ", slope ", h("b", {}, signed(doc[when].slope.value)), `, ${doc[when].verdict}.`);
+    h("p", {}, `${title}: gap `, h("b", {}, fixed(doc[when].gap)), ", gradient ", h("b", {}, factor(doc[when].slope.value)), ` per weight layer, ${doc[when].verdict}.`);
   return h(
     "div",
     { class: "reading" },
     place("before", "Before"),
     place("after", "After"),
-    h("p", {}, "Across: how far the samples are from orthogonal where the network ends. Up: by how much the log of the gradient grows at every weight layer on the way back to the input. Both near zero is best."),
+    h("p", {}, "Across: how far the samples are from orthogonal where the network ends. Up: by what factor the gradient grows at every weight layer on the way back to the input. Gap 0 and ×1 are best."),
     known ? h("p", {}, `Around them: ${known} networks that were trained. Marks on the border lie beyond it.`) : null,
   );
 }
@@ -146,5 +148,5 @@ function layers(doc: ComparisonDocument): HTMLElement | null {
   ]);
   const left = weights.length - shown.length;
   const heads = ["layer", "gap before", "after", "rank before", "after", "gradient before", "after"];
-  return section(left ? `Weight layers (${left} between them left out)` : "Weight layers", "pairs", table(heads, rows, new Set([1, 2, 3, 4, 5, 6])));
+  return section(left ? `Weight layers (${left} between them left out)` : "Weight layers", "change-layers", table(heads, rows, new Set([1, 2, 3, 4, 5, 6])));
 }

@@ -49,12 +49,12 @@ export function section(title: string, id: string, ...children: Child[]): HTMLEl
   return h("section", { class: "part", id, "aria-label": title }, h("h3", {}, title), ...children);
 }
 
-export function table(heads: string[], rows: Child[][], numeric: Set<number>, look = "plain"): HTMLElement {
+export function table(heads: (string | HTMLElement)[], rows: Child[][], numeric: Set<number>, look = "plain"): HTMLElement {
   const cell = (tag: "td" | "th", child: Child, index: number) =>
     h(tag, { class: numeric.has(index) ? "n" : null, scope: tag === "th" ? "col" : null }, child);
   return h(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": `table: ${heads.join(", ")}` },
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": `table: ${heads.map((head) => (typeof head === "string" ? head : head.textContent)).join(", ")}` },
     h(
       "table",
       { class: look },

@@ -72,3 +72,39 @@ function repetition(keys: string[], start: number): [number, number] {
   }
   return best;
 }
+
+/** Columns `from` to `to` - 1 and the block that they are. */
+export interface BlockLabel {
+  text: string;
+  from: number;
+  to: number;
+}
+
+/** Runs of columns of one block; a block is named up to the first number in its name. Folded runs name a range of blocks. */
+export function blockLabels(layers: Layer[], shown: Column[]): BlockLabel[] {
+  const result: BlockLabel[] = [];
+  let folded = false;
+  shown.forEach((column, place) => {
+    const text = blockName(layers[column.start].name) || "(model)";
+    const last = result[result.length - 1];
+    const joins = last && folded === column.folded && (column.folded || last.text === text);
+    if (joins) last.to = place + 1;
+    else result.push({ text, from: place, to: place + 1 });
+    folded = column.folded;
+  });
+  for (const label of result) {
+    const [first, last] = [shown[label.from], shown[label.to - 1]];
+    if (first.folded) label.text = rangeName(blockName(layers[first.start].name), blockName(layers[last.stop - 1].name)) ?? `${last.stop - first.start} layers`;
+  }
+  return result;
+}
+
+function blockName(name: string): string {
+  return /^(?:.*?\.)?\d+(?=\.|$)/.exec(name)?.[0] ?? name;
+}
+
+function rangeName(first: string, last: string): string | null {
+  const cut = (name: string) => /^(.*?)(\d+)$/.exec(name);
+  const [from, to] = [cut(first), cut(last)];
+  return from && to && from[1] === to[1] && from[2] !== to[2] ? `${from[1]}[${from[2]}–${to[2]}]` : null;
+}

@@ -77,7 +77,7 @@ export function heatmap(spec: Heatmap): HTMLElement {
   });
   const scale = h("p", { class: "legend heat-scale" }, h("span", {}, spec.low), h("i", { class: "heat", "aria-hidden": "true" }), h("span", {}, spec.high));
   const thinned = step > 1 ? h("p", { class: "quiet" }, `every ${step}. of ${spec.matrix.length} is drawn`) : null;
-  return h("figure", { class: "profile" }, h("figcaption", {}, spec.title, h("small", {}, spec.explanation)), said, svg, scale, thinned);
+  return h("figure", { class: "profile" }, h("figcaption", {}, spec.title), said, svg, scale, thinned, h("p", { class: "explained" }, spec.explanation));
 }
 
 /** Numbers of a few rows and columns, the first and the last among them. */

@@ -21,11 +21,11 @@ export function live(options: LiveOptions, viewer: Shows): HTMLElement {
     bar.hidden = !busy;
     bar.value = 0;
   };
-  const diagnose = async (target: string) => {
+  const diagnose = async (target: string, samples = 64) => {
     field.value = target;
     rest(true);
     status.textContent = `building ${target}`;
-    const body = JSON.stringify({ target, seed: Number(seed.value) || 0 });
+    const body = JSON.stringify({ target, samples, seed: Number(seed.value) || 0 });
     try {
       const answer = await fetch("/api/diagnose", { method: "POST", body, headers: { "X-Orthoscope-Token": options.token } });
       if (answer.ok) return;
@@ -66,9 +66,11 @@ export function live(options: LiveOptions, viewer: Shows): HTMLElement {
     status.textContent = `${doc.verdict}: ${printable(doc.summary)}`;
     docs.push(doc);
     viewer.show(docs, docs.length - 1);
+    board.measured(doc);
   });
+  const board = playground(options, (target, samples) => void diagnose(target, samples));
   const parts = [
-    h("section", { class: "part panel" }, h("h3", {}, "Playground"), playground(options, (target) => void diagnose(target))),
+    h("section", { class: "part panel" }, h("h3", {}, "Playground"), board.element),
     h(
       "section",
       { class: "part panel" },

@@ -3,11 +3,12 @@ import { comparison } from "./comparison";
 import { confirmation } from "./confirmation";
 import { type Diagnosis, inflated, type Known, type PageData } from "./documents";
 import { h, icon, table } from "./elements";
+import { term } from "./explain";
 import { fix } from "./fix";
 import { live } from "./live";
 import { network } from "./network";
 import { prediction } from "./prediction";
-import { firstSick, fixed, layerName, look, printable, shortened, slope, UNDEFINED } from "./reading";
+import { factor, firstSick, fixed, growth, layerName, look, printable, shortened, symptomWords, UNDEFINED } from "./reading";
 import { residualPage } from "./residual";
 import { themeButton } from "./theme";
 import { watch } from "./watch";
@@ -64,13 +65,13 @@ function overview(docs: Diagnosis[], chosen: number, choose: (index: number) => 
       index + 1,
       button,
       h("span", { class: "verdict" }, icon(look(doc.verdict)), doc.verdict),
-      doc.symptoms.join(", ") || "none",
-      first === null ? UNDEFINED : h("code", {}, shortened(layerName(doc.layers[first]), 60)),
+      doc.symptoms.map(symptomWords).join(", ") || "none",
+      first === null ? UNDEFINED : h("code", {}, layerName(doc.layers[first])),
       fixed(doc.gap),
-      slope(doc),
+      factor(growth(doc), 2),
     ];
   });
-  const heads = ["#", "network", "verdict", "symptoms", "begins at", "gap", "slope ± s.e."];
+  const heads = ["#", "network", "verdict", "symptoms", "begins at", term("gap", "gap"), term("gradient_growth", "gradient")];
   return h("nav", { class: "overview", "aria-label": "networks" }, table(heads, rows, new Set([0, 5, 6])));
 }
 

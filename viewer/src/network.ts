@@ -2,11 +2,14 @@
 import { card } from "./card";
 import type { Diagnosis, Finding, Known } from "./documents";
 import { h, icon, section, table } from "./elements";
-import { download } from "./page";
+import { glossary, sentence, term } from "./explain";
+import { layersTable } from "./layers";
+import { nextSteps } from "./next";
+import { download, fold, sources } from "./page";
 import { plane } from "./plane";
 import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
-import { count, findings, firstSick, fixed, layerName, look, MAIN_METRICS, marks, number, possibleRank, printable, quotedLayer, rank, reads, signed, significant, slope, UNDEFINED, view } from "./reading";
+import { count, factor, firstSick, findings, fixed, growth, growthSentence, quotedLayer, layerName, look, marks, number, possibleRank, printable, rank, significant, symptomWords, UNDEFINED, view } from "./reading";
 import { residual } from "./residual";
 import { Selection } from "./selection";
 import { strip } from "./strip";
@@ -19,10 +22,10 @@ export function network(docs: Diagnosis[], index: number, cloud: Known[], choose
     if (event.key === "Escape" && selection.choice.open) selection.key("Escape");
   };
   const root = h("article", { class: "network", id: `network-${index + 1}` });
-  root.append(banner(doc, selection), facts(doc), strip(doc, selection));
+  root.append(...[banner(doc, selection), nextSteps(doc), facts(doc), strip(doc, selection)].filter((part) => part !== null));
   // After what is above has been drawn, and can be used already.
   setTimeout(() => {
-    const later = [profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change, residual(doc), layers(doc), method(doc, index)];
+    const later = [profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change, residual(doc), layersTable(doc, selection), glossary(), method(doc, index)];
     root.append(...later.filter((part) => part !== null));
     if (selection.choice.layer !== null) selection.choose(selection.choice.layer);
     root.setAttribute("data-ready", "");
@@ -40,9 +43,9 @@ function banner(doc: Diagnosis, selection: Selection): HTMLElement {
       : h(
           "p",
           { class: "where" },
-          `${marks(doc).get(first)!.join(", ")} begins at `,
+          `${marks(doc).get(first)!.map(symptomWords).join(", ")} from `,
           h("button", { type: "button", class: "link", onclick: () => selection.choose(first, true) }, h("code", {}, layerName(layer))),
-          `, module call ${first + 1} of ${doc.layers.length} (${printable(layer.kind)}, ${layer.shape.join("×")})`,
+          ` on, module call ${first + 1} of ${doc.layers.length} (${printable(layer.kind)}, ${layer.shape.join("×")})`,
         );
   return h(
     "div",
@@ -52,21 +55,31 @@ function banner(doc: Diagnosis, selection: Selection): HTMLElement {
   );
 }
 
+/** A number with its label, and below it what it means. */
+interface Fact {
+  label: string | HTMLElement;
+  value: string;
+  note: string | HTMLElement;
+}
+
 function facts(doc: Diagnosis): HTMLElement {
   const last = quotedLayer(doc);
   const ended = last === null ? null : view(last, "effective_rank");
-  const entries: [string, string][] = [
-    ["parameters", count(doc.parameters)],
-    ["samples", String(doc.samples)],
-    ["orthogonality gap", fixed(doc.gap)],
-    ["effective rank at the end", last === null || ended === null ? UNDEFINED : `${ended.toFixed(1)} of ${possibleRank(last)}`],
-    ["gradient slope ± s.e.", slope(doc)],
-    ["seconds", doc.seconds.toFixed(1)],
-  ];
   const risk = doc.risk?.value ?? null;
-  if (risk !== null) entries.unshift([`risk of not training, by ${doc.risk!.networks} networks`, `${Math.round(100 * risk)} %`]);
-  if (doc.seeds) entries.push([`verdicts of ${doc.seeds.seeds.length} seeds`, tally(doc.seeds.verdicts)]);
-  return h("dl", { class: "facts" }, ...entries.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  const entries: (Fact | null)[] = [
+    risk === null ? null : { label: term("risk"), value: `${Math.round(100 * risk)} %`, note: `Estimated from ${doc.risk!.networks} networks that were diagnosed, then trained.` },
+    { label: term("gap", "orthogonality gap at the end"), value: fixed(doc.gap), note: sentence("gap") },
+    { label: term("effective_rank", "effective rank at the end"), value: last === null || ended === null ? UNDEFINED : `${ended.toFixed(1)} of ${possibleRank(last)}`, note: sentence("effective_rank") },
+    { label: term("gradient_growth", "gradient, from output to input"), value: factor(growth(doc), 2), note: growthSentence(doc) },
+    doc.seeds ? { label: `verdicts of ${doc.seeds.seeds.length} seeds`, value: tally(doc.seeds.verdicts), note: "The same network, drawn and judged again." } : null,
+  ];
+  const shown = entries.filter((one) => one !== null);
+  return h(
+    "div",
+    { class: "facts-and-size" },
+    h("dl", { class: "facts" }, ...shown.map(({ label, value, note }) => h("div", {}, h("dt", {}, label), h("dd", {}, value), h("dd", { class: "note" }, note)))),
+    h("p", { class: "quiet size" }, `${count(doc.parameters)} parameters, ${doc.samples} samples, diagnosed in ${doc.seconds.toFixed(1)} seconds.`),
+  );
 }
 
 function tally(words: string[]): string {
@@ -80,25 +93,24 @@ function theory(doc: Diagnosis): HTMLElement {
     return section("Theory", "theory", h("p", { class: "quiet" }, `No prediction: ${printable(doc.prediction.reason)}.`));
   }
   const layer = quotedLayer(doc);
-  const rows: string[][] = [];
+  const rows: (string | HTMLElement)[][] = [];
   if (layer) {
     const expected = layer.predicted;
     rows.push(
-      ["overlap", fixed(expected?.overlap), fixed(view(layer, "overlap"))],
-      ["orthogonality gap", fixed(expected?.gap), fixed(view(layer, "gap"))],
-      [`effective rank of ${possibleRank(layer)}`, rank(expected?.effective_rank ?? null), rank(view(layer, "effective_rank"))],
-      ["isometry gap", number(expected?.isometry_gap), layer.rank_deficient ? "rank-deficient" : number(view(layer, "isometry_gap"))],
-      ["rms", number(expected?.rms), number(layer.rms)],
+      [term("overlap"), fixed(expected?.overlap), fixed(view(layer, "overlap"))],
+      [term("gap"), fixed(expected?.gap), fixed(view(layer, "gap"))],
+      [term("effective_rank", `effective rank of ${possibleRank(layer)}`), rank(expected?.effective_rank ?? null), rank(view(layer, "effective_rank"))],
+      [term("isometry_gap"), number(expected?.isometry_gap), layer.rank_deficient ? "rank-deficient" : number(view(layer, "isometry_gap"))],
+      [term("rms"), number(expected?.rms), number(layer.rms)],
     );
   }
-  rows.push(["gradient slope", signed(doc.prediction.slope), signed(doc.slope.value)]);
-  const sources = doc.prediction.sources.map((one) => h("li", {}, h("b", {}, printable(one.source)), `, assuming ${printable(one.assumes)}`));
+  rows.push([term("gradient_growth", "gradient growth per weight layer"), factor(doc.prediction.slope), factor(doc.slope.value)]);
   return section(
     "Theory",
     "theory",
-    layer && h("p", {}, "Predicted and measured at ", h("code", {}, layerName(layer)), ", the layer that speaks for the end."),
+    layer && h("p", {}, "Predicted and measured at ", h("code", {}, layerName(layer)), ", the last layer at least as wide as the batch."),
     table(["quantity", "predicted", "measured"], rows, new Set([1, 2]), "compared"),
-    h("ul", { class: "sources" }, ...sources),
+    sources(doc.prediction.sources),
   );
 }
 
@@ -120,63 +132,43 @@ function checksTable(shown: Finding[]): HTMLElement | null {
     const kind = one.state === "found" ? (risk ? "state-risk" : "state-found") : one.state === "clean" ? "state-clean" : "quiet";
     return [
       h("span", { class: kind }, `${sign} ${one.state}${one.state === "found" ? `, ${one.severity.toLowerCase()}` : ""}`),
-      h("span", {}, printable(one.check), h("small", {}, one.symptom)),
+      h("span", {}, printable(one.check), h("small", {}, symptomWords(one.symptom))),
       printable(one.reason),
       one.layer === null ? "" : h("code", {}, printable(one.layer)),
-      h("span", {}, significant(one.value), one.standard_error === null ? "" : ` ± ${significant(one.standard_error)}`, one.unit && h("small", {}, printable(one.unit))),
-      significant(one.threshold),
+      measuredCell(one),
+      isLogarithmic(one) ? factor(one.threshold) : significant(one.threshold),
     ];
   });
   return table(["state", "check", "result", "begins at", "measured", "limit"], rows, new Set([4, 5]), "checks");
 }
 
-/** Every layer as a table, made when it is opened: for screen readers, for search, for paper. */
-function layers(doc: Diagnosis): HTMLElement | null {
-  if (!doc.layers.length) return null;
-  const begins = marks(doc);
-  const fill = () => {
-    const rows = doc.layers.map((layer, index) => [
-      index + 1,
-      layerName(layer),
-      printable(layer.kind),
-      layer.shape.join("×"),
-      ...MAIN_METRICS.map((metric) => reads(metric, layer)),
-      begins.has(index) ? h("strong", {}, `◀ ${begins.get(index)!.join(", ")} begins`) : layer.status,
-    ]);
-    return table(["#", "layer", "kind", "shape", ...MAIN_METRICS.map((metric) => metric.short), "status"], rows, new Set([0, 4, 5, 6, 7, 8]), "all-layers");
-  };
-  const details = h("details", {}, h("summary", {}, `All ${doc.layers.length} layers as a table`));
-  const open = () => {
-    if (!details.querySelector("table")) details.append(fill());
-  };
-  details.addEventListener("toggle", open);
-  return details;
+/** Growth is judged by its natural logarithm, and read as a factor. */
+const E_FOLDS = /^e-folds,? */;
+
+function isLogarithmic(one: Finding): boolean {
+  return E_FOLDS.test(one.unit ?? "");
+}
+
+function measuredCell(one: Finding): HTMLElement {
+  const { value, standard_error: error } = one;
+  const unit = one.unit && h("small", {}, printable(one.unit.replace(E_FOLDS, "")));
+  if (!isLogarithmic(one)) return h("span", {}, significant(value), error === null ? "" : ` ± ${significant(error)}`, unit);
+  const around = value === null || error === null ? null : h("small", {}, `${factor(value - error)} to ${factor(value + error)}`);
+  return h("span", {}, factor(value), around, unit);
 }
 
 function method(doc: Diagnosis, index: number): HTMLElement {
   const source = doc.gradient_of ? `the gradient is of ${printable(doc.gradient_of)}` : "nothing in the output could be differentiated";
-  const definitions: [string, string][] = [
-    ["orthogonality gap", "‖HHᵀ/‖H‖² − I/n‖ in Frobenius norms, with the n samples of a layer as the rows of H"],
-    ["effective rank", "exponential of the entropy of the singular values, as shares of their sum; around the mean: with the batch mean taken out first"],
-    ["overlap", "mean cosine over pairs of samples"],
-    ["isometry gap", "log of the arithmetic over the geometric mean of the squared singular values"],
-    ["rms", "over all entries of the output"],
-    ["gradient norm", "of the gradient with respect to the output"],
-    ["gradient slope", "growth of the log of that norm per weight layer toward the input, by least squares"],
-  ];
-  const list = (title: string, items: (Node | string)[], open = false) =>
-    items.length ? h("details", { open }, h("summary", {}, title), h("ul", {}, ...items.map((item) => h("li", {}, item)))) : null;
   return section(
     "Method",
     "method",
     h("p", {}, `One forward and one backward pass on ${doc.samples} samples; ${source}. A dash is an undefined number.`),
-    h("dl", { class: "definitions" }, ...definitions.flatMap(([name, what]) => [h("dt", {}, name), h("dd", {}, what)])),
-    list("Notes", doc.notes.map(printable), true),
-    list(
+    fold("Notes", doc.notes.map(printable), true),
+    fold(
       `${doc.unobserved.length} unobserved modules`,
       doc.unobserved.map((one) => h("span", {}, h("code", {}, printable(one.name) || "(model)"), `: ${printable(one.reason)}`)),
     ),
-    list("Environment", Object.entries(doc.environment).map(([name, value]) => `${printable(name)} ${printable(value)}`)),
+    fold("Environment", Object.entries(doc.environment).map(([name, value]) => `${printable(name)} ${printable(value)}`)),
     h("p", {}, h("button", { type: "button", class: "download", onclick: () => download(doc, String(index + 1)) }, "Download JSON")),
   );
 }

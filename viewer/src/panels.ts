@@ -1,7 +1,7 @@
 // Charts over one axis. A cursor, moved by the mouse or by arrow keys, reads all of them at the same place.
-import { type Band, chart, decades, factor, type Line, type Marker, type Point, type Scales, stroke } from "./chart";
+import { type Band, chart, decades, type Line, type Marker, type Point, type Scales, stroke } from "./chart";
 import { h, s } from "./elements";
-import { fixed, number, rank, UNDEFINED } from "./reading";
+import { factor, fixed, number, rank, UNDEFINED } from "./reading";
 import { Selection } from "./selection";
 import { QUANTITIES, type Quantity } from "./types";
 
@@ -49,8 +49,8 @@ function figure(panel: Panel, x: [number, number], xName: string, marker: Marker
   const said = h("output", { class: "said" });
   follow(panel, scales, xName.split(" ")[0].replace(",", ""), places, selection, said);
   const legend = lines.length > 1 ? h("p", { class: "legend" }, ...lines.map((line) => h("span", {}, stroke(line.look), line.name))) : null;
-  const small = panel.explanation ? h("small", {}, panel.explanation) : null;
-  return h("figure", { class: "profile" }, h("figcaption", {}, panel.title, small), said, scales.svg, legend);
+  const explained = panel.explanation ? h("p", { class: "explained" }, panel.explanation) : null;
+  return h("figure", { class: "profile" }, h("figcaption", {}, panel.title), said, scales.svg, legend, explained);
 }
 
 function follow(panel: Panel, scales: Scales, along: string, places: number[], selection: Selection, said: HTMLElement): void {
@@ -101,8 +101,11 @@ export function quantity(group: Quantity["group"], key: string): Quantity {
 
 /** How a number of a quantity is written. */
 export function write(one: Quantity, value: number | null): string {
-  if (one.written === "factor") return factor(value === null ? null : value / Math.LN10);
-  return one.written === "fixed" ? fixed(value, 3) : one.written === "rank" ? rank(value) : number(value);
+  if (one.written === "factor") return factor(value, 2);
+  if (one.written === "rank") return rank(value);
+  // A small change is no zero; what rounding leaves of a cosine is one.
+  const isFixed = one.written === "fixed" && (value === null || Math.abs(value) >= 5e-4 || Math.abs(value) < 1e-9);
+  return isFixed ? fixed(value, 3) : number(value);
 }
 
 /** The panel of one quantity: named, explained, scaled and written as the table says. */
@@ -110,14 +113,16 @@ export function panel(one: Quantity, lines: Line[], changes: Partial<Panel> = {}
   const values = lines.flatMap((line) => line.points.map((p) => p[1]));
   const name = one.label[0].toUpperCase() + one.label.slice(1);
   const logarithmic = one.axis === "log";
+  const isGrowth = one.unit.startsWith("e-folds"); // a natural logarithm, read as a factor
   return {
-    title: `${name}${one.axis === "share" ? ", share of the possible" : ""}${one.unit ? `, ${one.unit}` : ""}${logarithmic ? " (log scale)" : ""}`,
+    title: `${name}${one.axis === "share" ? ", share of the possible" : ""}${one.unit ? `, ${one.unit.replace("e-folds", "factor")}` : ""}${logarithmic ? " (log scale)" : ""}`,
     explanation: one.explanation,
     name: one.key,
     lines,
     y: logarithmic ? decades(values) : one.axis === "linear" ? around(values, 1e-3) : unit(values),
     logarithmic,
-    write: (value) => (one.axis === "share" ? fixed(value) : write(one, value)),
+    tick: isGrowth ? (value) => factor(value) : undefined,
+    write: (value) => (isGrowth ? factor(value) : one.axis === "share" ? fixed(value) : write(one, value)),
     ...changes,
   };
 }
@@ -133,11 +138,12 @@ export function points(xs: number[], ys: (number | null)[]): Point[] {
   return xs.map((x, index): Point => [x, ys[index]]);
 }
 
-/** From 0 to 1, or from the half below what is negative, as a cosine may be. */
+/** From 0 to 1, or from the half below what is negative, as a cosine may be, to what is a little above 1. */
 export function unit(values: (number | null)[]): [number, number] {
   const least = values.reduce((low: number, value) => Math.min(low, value ?? 0), 0);
   // A cosine that is negative by chance needs no axis of its own.
-  return [Math.floor(2 * Math.max(-1, least) + 0.1) / 2, 1];
+  const most = values.reduce((high: number, value) => Math.max(high, value ?? 1), 1);
+  return [Math.floor(2 * Math.max(-1, least) + 0.1) / 2, Math.min(2, most)];
 }
 
 /** Around the values, zero included; at least `least` high. */

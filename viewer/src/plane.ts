@@ -1,14 +1,18 @@
-// The trainability plane: orthogonality gap across, log-gradient slope up; a network trains near (0, 0).
+// The trainability plane: orthogonality gap across, gradient growth per weight layer up (its logarithm is the scale);
+// a network trains near gap 0 and growth ×1.
 import { scaleLinear } from "d3-scale";
 import { tickLabel } from "./chart";
 import type { Diagnosis, Known } from "./documents";
 import { h, icon, s, section, symbol } from "./elements";
+import { term } from "./explain";
 import { prescriptionsOf } from "./prescriptions";
-import { fixed, quotedLayer, look, printable, shortened, signed } from "./reading";
+import { factor, fixed, growthSentence, quotedLayer, look, printable } from "./reading";
 
 const [WIDTH, HEIGHT] = [680, 430];
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 664, 18, 372];
 const FLATTEST = 0.1; // half height of the axis when every network is flatter: noise must not look steep
+
+const LONGEST_LABEL = 36; // letters of a name beside its mark
 
 type Place = [number, number];
 
@@ -58,9 +62,9 @@ export function frame(x: (v: number) => number, y: (v: number) => number, extent
     result.push(s("line", { x1: x(tick), x2: x(tick), y1: TOP, y2: BOTTOM, class: "grid" }));
     result.push(s("text", { x: x(tick), y: BOTTOM + 17, "text-anchor": "middle", class: "tick" }, tickLabel(tick)));
   }
-  for (const tick of scaleLinear([-extent, extent], [0, 1]).ticks(6)) {
+  for (const [tick, name] of growthTicks(extent)) {
     result.push(s("line", { x1: LEFT, x2: RIGHT, y1: y(tick), y2: y(tick), class: tick === 0 ? "axis" : "grid" }));
-    result.push(s("text", { x: LEFT - 8, y: y(tick) + 4, "text-anchor": "end", class: "tick" }, tickLabel(tick)));
+    result.push(s("text", { x: LEFT - 8, y: y(tick) + 4, "text-anchor": "end", class: "tick" }, name));
   }
   const words = (at: number, up: number, anchor: string, kind: string, what: string) =>
     s("text", { x: at, y: up, "text-anchor": anchor, class: kind }, what);
@@ -70,9 +74,18 @@ export function frame(x: (v: number) => number, y: (v: number) => number, extent
     words(RIGHT, HEIGHT - 16, "end", "unit", "one direction →"),
     words(LEFT + 6, TOP + 14, "start", "unit", "↑ gradients grow toward the input"),
     words(LEFT + 6, BOTTOM - 8, "start", "unit", "↓ gradients shrink toward the input"),
-    s("text", { class: "axis-name", "text-anchor": "middle", transform: `translate(13 ${(TOP + BOTTOM) / 2}) rotate(-90)` }, "log-gradient slope per weight layer"),
+    s("text", { class: "axis-name", "text-anchor": "middle", transform: `translate(13 ${(TOP + BOTTOM) / 2}) rotate(-90)` }, "gradient growth per weight layer"),
   );
   return result;
+}
+
+const STEPS = [1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 30, 100, 1e3, 1e4, 1e6]; // factors that have a tick
+
+/** Up to three ticks on both sides of ×1: the logarithm where they are, and their names. */
+function growthTicks(extent: number): [number, string][] {
+  const within = STEPS.filter((step) => Math.log(step) < 0.95 * extent);
+  const apart = within.filter((step, index) => Math.log(step) > 0.2 * extent && (index === 0 || Math.log(step) - Math.log(within[index - 1]) > 0.12 * extent)).slice(-3);
+  return [[0, "×1"], ...apart.flatMap((step): [number, string][] => [[Math.log(step), `×${step}`], [-Math.log(step), `÷${step}`]])];
 }
 
 /** A filled dot for a network that trained, a cross for one that did not. */
@@ -142,7 +155,7 @@ function own(doc: Diagnosis, index: number | null, x: (v: number) => number, y: 
   if (at === null) return [];
   const [px, error] = [x(Math.min(1, at[0])), doc.slope.standard_error ?? 0];
   const kind = look(doc.verdict);
-  const name = `${index === null ? "" : `${index + 1} `}${shortened(printable(doc.name), 36)}`;
+  const name = `${index === null ? "" : `${index + 1} `}${doc.name.length > LONGEST_LABEL ? "this network" : printable(doc.name)}`;
   const right = px < (LEFT + RIGHT) / 2;
   const mark = symbol(kind, px, y(at[1]), 7);
   for (const [key, value] of Object.entries({ "data-own": "", "data-gap": at[0], "data-slope": at[1] })) mark.setAttribute(key, String(value));
@@ -174,10 +187,10 @@ function text(doc: Diagnosis, cloud: Known[]): HTMLElement {
     { class: "reading" },
     at === null
       ? h("p", {}, "This network is not placed, for lack of a gap or a slope.")
-      : h("p", {}, "This network: gap ", h("b", {}, fixed(at[0])), ", slope ", h("b", {}, signed(at[1])), "."),
-    h("p", {}, "Across: how far the samples are from orthogonal where the network ends, 0 for a perfect frame, near 1 for a single direction."),
-    h("p", {}, "Up: by how much the log of the gradient grows at every weight layer on the way back to the input, with its standard error."),
-    h("p", {}, "Both near zero is best: samples that stay apart while gradients explode train no better than level gradients through collapsed samples."),
+      : h("p", {}, "This network: gap ", h("b", {}, fixed(at[0])), ", gradient ", h("b", {}, factor(at[1])), " per weight layer. ", growthSentence(doc)),
+    h("p", {}, "Across: ", term("gap"), " where the network ends, 0 for orthogonal samples, near 1 for a single direction."),
+    h("p", {}, "Up: ", term("gradient_growth"), " per weight layer on the way back to the input; the whisker is one standard error."),
+    h("p", {}, "Gap 0 and ×1 are best: samples that stay apart while gradients explode train no better than level gradients through collapsed samples."),
     cloud.length ? h("p", {}, `Around it: ${cloud.length} networks that were trained. Marks on the border lie beyond it.`) : null,
   );
 }

@@ -1,9 +1,9 @@
 // A prediction: how deep a network trains, curves over depth, what ends it, the numbers, and who says so.
-import { factor, type Marker, superscript } from "./chart";
+import type { Marker } from "./chart";
 import { h, section, table } from "./elements";
 import { answer, ending, explained, facts, sources, verdict } from "./page";
 import { around, type Panel, panel, panels, points, quantity, unit } from "./panels";
-import { fixed, look, number, printable, rank, share, significant, UNDEFINED } from "./reading";
+import { factor, fixed, look, number, printable, rank, share, significant, tenToThe, UNDEFINED } from "./reading";
 import type { DepthFinding, Depth, PredictionDocument } from "./types";
 
 const SHOWN = 14; // depths in the table that is open
@@ -60,7 +60,7 @@ function figures(doc: PredictionDocument): Panel[] {
       title: "Gradient growth, from output to input (log scale)",
       y: level(growth),
       tick: power,
-      write: factor,
+      write: (decade) => factor(decade === null ? null : decade * Math.LN10, 2),
     }),
   ];
 }
@@ -72,7 +72,7 @@ function level(growth: (number | null)[]): [number, number] {
 }
 
 function power(decade: number): string {
-  return Number.isInteger(decade) && Math.abs(decade) > 2 ? `10${superscript(decade)}` : String(Number((10 ** decade).toPrecision(2)));
+  return Number.isInteger(decade) && Math.abs(decade) > 2 ? tenToThe(decade) : String(Number((10 ** decade).toPrecision(2)));
 }
 
 function turning(doc: PredictionDocument): Marker | null {
@@ -149,12 +149,12 @@ function depthsTable(doc: PredictionDocument, rows: Depth[]): HTMLElement {
     fixed(row.gap),
     row.effective_rank === null ? UNDEFINED : `${rank(row.effective_rank)} of ${possible}`,
     number(row.isometry_gap),
-    factor(row.gradient_growth === null ? null : row.gradient_growth / Math.LN10),
+    factor(row.gradient_growth, 2),
     verdict(row.verdict),
     [...new Set(row.findings.map((one) => printable(one.check)))].join(", "),
   ]);
   const heads = ["depth", "rms", "overlap ± s.d.", "gap", "effective rank", "isometry gap", "gradient growth", "verdict", "found by"];
-  return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "all-layers");
+  return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "compact");
 }
 
 function limits(doc: PredictionDocument): HTMLElement[] {

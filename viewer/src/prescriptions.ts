@@ -1,7 +1,7 @@
 // What to change, with what theory promises and what was measured; drawn where the document has any.
 import type { Diagnosis } from "./documents";
 import { h, icon, section } from "./elements";
-import { fixed, look, printable, signed } from "./reading";
+import { factor, fixed, look, printable } from "./reading";
 import type { Prescription } from "./types";
 
 const KEPT = "kept"; // the outcome of what a fix is made of
@@ -46,5 +46,5 @@ export function prescriptions(doc: Diagnosis): HTMLElement | null {
 
 function row(name: string, gap: number | null, slope: number | null, reason: string | null): HTMLElement[] {
   const known = gap !== null || slope !== null;
-  return [h("dt", {}, name), h("dd", {}, known ? `gap ${fixed(gap)}, slope ${signed(slope)}` : printable(reason ?? "–"))];
+  return [h("dt", {}, name), h("dd", {}, known ? `gap ${fixed(gap)}, gradient ${factor(slope)} per weight layer` : printable(reason ?? "–"))];
 }

@@ -2,7 +2,8 @@
 import { type Band, chart, decades, type Line, type Point, type Scales } from "./chart";
 import type { Diagnosis } from "./documents";
 import { h, s, section } from "./elements";
-import { firstSick, MAIN_METRICS, marks, type Metric, METRICS, possibleRank, share } from "./reading";
+import { sentence, term } from "./explain";
+import { firstSick, growthSentence, MAIN_METRICS, marks, METRICS, type Metric, possibleRank, share, symptomWords } from "./reading";
 import type { Selection } from "./selection";
 
 const [WIDTH, HEIGHT] = [360, 190];
@@ -27,6 +28,7 @@ function profile(doc: Diagnosis, metric: Metric, selection: Selection): HTMLElem
     x: [1, Math.max(2, doc.layers.length)],
     y: range(doc, metric),
     logarithmic: metric.logarithmic,
+    xName: "module call, input to output",
     lines,
     bands,
     title: `${metric.title} by layer`,
@@ -35,7 +37,7 @@ function profile(doc: Diagnosis, metric: Metric, selection: Selection): HTMLElem
   mark(doc, scales);
   follow(doc, metric, scales, selection);
   const caption = metric.logarithmic ? `${metric.title} (log scale)` : metric.title;
-  return h("figure", { class: "profile" }, h("figcaption", {}, caption), scales.svg);
+  return h("figure", { class: "profile" }, h("figcaption", {}, term(metric.key, caption)), scales.svg, sentence(metric.key));
 }
 
 function range(doc: Diagnosis, metric: Metric): [number, number] {
@@ -102,7 +104,7 @@ function mark(doc: Diagnosis, { svg, x, top, bottom }: Scales): void {
   const at = x(first + 1);
   svg.append(
     s("line", { x1: at, x2: at, y1: top, y2: bottom, class: "marker" }),
-    s("path", { d: `M${at - 4},${top - 6}h8l-4,6z`, class: "marker-head" }, s("title", {}, `${marks(doc).get(first)![0]} begins`)),
+    s("path", { d: `M${at - 4},${top - 6}h8l-4,6z`, class: "marker-head" }, s("title", {}, `${symptomWords(marks(doc).get(first)![0])} from here on`)),
   );
 }
 
@@ -146,10 +148,11 @@ function legend(doc: Diagnosis): HTMLElement {
     { class: "reading key" },
     h("h4", {}, "How to read"),
     h("p", {}, "Left is the input, right the output. Healthy networks keep enough directions at any depth and hold the gradient level."),
+    h("p", {}, growthSentence(doc)),
     entry("line-strong", "weight layers"),
     entry("line-faint", "every module"),
     entry("line-second", "rank around the mean"),
-    doc.slope.value === null ? null : entry("line-fit", "fitted slope"),
+    doc.slope.value === null ? null : entry("line-fit", "fitted gradient growth"),
     hasTheory ? entry("line-theory", "theory") : null,
     firstSick(doc) === null ? null : h("span", {}, h("b", { class: "begins" }, "▼ "), "where the worst finding begins"),
     doc.seeds ? entry("line-band", `least to largest of ${doc.seeds.seeds.length} seeds`) : null,

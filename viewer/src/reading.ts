@@ -80,6 +80,13 @@ export function marks(document: Diagnosis): Map<number, string[]> {
   return begins;
 }
 
+const SYMPTOMS: Record<string, string> = { collapse: "rank collapse", vanish: "vanishing gradients", explode: "exploding gradients" };
+
+/** A symptom in the words of the field. */
+export function symptomWords(symptom: string): string {
+  return SYMPTOMS[symptom] ?? printable(symptom);
+}
+
 export function firstSick(document: Diagnosis): number | null {
   return marks(document).keys().next().value ?? null;
 }
@@ -105,13 +112,13 @@ export function look(verdict: string): "healthy" | "at-risk" | "sick" {
   return verdict === "HEALTHY" ? "healthy" : verdict === "AT RISK" ? "at-risk" : "sick";
 }
 
-/** Fixed point for numbers of everyday size, 1.2e-9 for others, a dash for undefined ones. */
+/** Fixed point for numbers of everyday size, 1.2×10⁻⁹ for others, a dash for undefined ones. */
 export function number(value: number | null | undefined, decimals = 2): string {
   if (value === null || value === undefined) return UNDEFINED;
   const size = Math.abs(value);
   if (value !== 0 && !(size >= 10 ** -decimals && size < 10_000)) {
     const [digits, exponent] = value.toExponential(1).split("e");
-    return `${digits}e${Number(exponent)}`;
+    return `${digits}×${tenToThe(Number(exponent))}`;
   }
   const text = size < 100 ? value.toFixed(decimals) : value.toFixed(0);
   return /^-0\.?0*$/.test(text) ? text.slice(1) : text;
@@ -127,10 +134,6 @@ export function significant(value: number | null): string {
   return value === null ? UNDEFINED : String(Number(value.toPrecision(3)));
 }
 
-export function signed(value: number | null, decimals = 3): string {
-  return `${value !== null && value > 0 ? "+" : ""}${fixed(value, decimals)}`;
-}
-
 export function rank(value: number | null): string {
   return value === null ? UNDEFINED : value < 10 ? value.toFixed(1) : value.toFixed(0);
 }
@@ -142,10 +145,42 @@ export function count(value: number): string {
   return String(value);
 }
 
-export function slope(document: Diagnosis): string {
-  const { value, standard_error: error } = document.slope;
+/** 10⁻¹². */
+export function tenToThe(exponent: number): string {
+  return `10${[...String(exponent)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("")}`;
+}
+
+/** The factor of which the natural logarithm is given: ×1.22, ×20,000, ×10⁻¹². */
+export function factor(log: number | null | undefined, digits = 3): string {
+  return log === null || log === undefined ? UNDEFINED : `×${factorDigits(log, digits)}`;
+}
+
+function factorDigits(log: number, digits = 3): string {
+  const value = Math.exp(log);
+  if (!(value >= 1e-3 && value < 1e6)) return tenToThe(Math.round(log / Math.LN10));
+  if (Math.abs(value - 1) < 0.1) return value.toFixed(digits);
+  return value < 10 ? value.toPrecision(digits) : Number(value.toPrecision(2)).toLocaleString("en-US");
+}
+
+/** ×1.22 (1.20 to 1.24): growth of the gradient per weight layer, with one standard error on both sides. */
+export function slope({ slope: { value, standard_error: error } }: Diagnosis): string {
   if (value === null) return "not measured";
-  return error === null ? signed(value) : `${signed(value)} ± ${fixed(error, 3)}`;
+  return error === null ? factor(value) : `${factor(value)} (${factorDigits(value - error)} to ${factorDigits(value + error)})`;
+}
+
+/** The logarithm by which the gradient grows from the last weight layer to the first, along the fitted line. */
+export function growth({ slope: { value, layers } }: Diagnosis): number | null {
+  return value === null ? null : value * Math.max(0, layers - 1);
+}
+
+const LEVEL = Math.log(2); // a smaller growth over a whole network is none
+
+/** What the gradient does from the output to the input, in words. */
+export function growthSentence(document: Diagnosis): string {
+  const whole = growth(document);
+  if (whole === null) return "How the gradient changes over depth was not measured.";
+  const verb = Math.abs(whole) < LEVEL ? "change only" : whole > 0 ? "grow" : "shrink to";
+  return `Gradients ${verb} ${factor(whole, 2)} from the output to the input: ${slope(document)} per weight layer, over ${document.slope.layers} of them.`;
 }
 
 export function shortened(text: string, length: number): string {

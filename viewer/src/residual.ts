@@ -124,7 +124,7 @@ function blocks(doc: ResidualDocument): HTMLElement {
     one.dead ? "dead" : printable(one.skip + (one.activation ? `, then ${one.activation}` : "")) || UNDEFINED,
   ]);
   const heads = ["block", ...COLUMNS.map((one) => one.key === "rank_ratio" ? `${sigma(doc)}/σ₁` : one.symbol || one.label), "size", "skip"];
-  return h("div", {}, table(heads, rows, new Set(heads.slice(1, -1).map((_, index) => index + 1)), "all-layers"), explanations(COLUMNS));
+  return h("div", {}, table(heads, rows, new Set(heads.slice(1, -1).map((_, index) => index + 1)), "compact"), explanations(COLUMNS));
 }
 
 function rest(doc: ResidualDocument): (HTMLElement | null)[] {

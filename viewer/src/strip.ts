@@ -1,14 +1,17 @@
 // The strip: layers across, metrics down, a cell the darker the worse. A click opens the layer's card.
+import { type Branch, branches } from "./branches";
 import type { Diagnosis, Layer } from "./documents";
 import { h, s, section } from "./elements";
-import { type Column, columns, folds } from "./folding";
-import { firstSick, layerName, MAIN_METRICS, marks, type Metric, possibleRank, reads, shortened, stored } from "./reading";
+import { term } from "./explain";
+import { blockLabels, type Column, columns, folds } from "./folding";
+import { firstSick, layerName, marks, MAIN_METRICS, type Metric, possibleRank, reads, stored, symptomWords } from "./reading";
 import type { Selection } from "./selection";
+import { type Lanes, lanes, track } from "./track";
 
-const LABELS = 76; // pixels left of the cells
-const TOP = 30; // above them, for the mark of the first sick layer
+const TOP = 30; // pixels above the cells, for the mark of the first sick layer
 const CELL = 24;
 const GAP = 2;
+const LABELS = 84; // left of the cells; the width of .row-names in viewer.css
 const NARROWEST = 3;
 const WIDEST = 34;
 const FEW = 160; // layers that are never folded
@@ -16,6 +19,8 @@ const FEW = 160; // layers that are never folded
 export function strip(doc: Diagnosis, selection: Selection): HTMLElement {
   if (!doc.layers.length) return section("Layers", "strip", h("p", { class: "quiet" }, "No layer was observed."));
   const hidden = doc.layers.length > FEW ? folds(doc.layers, marks(doc).keys()) : [];
+  const found = branches(doc);
+  const beside = lanes(found);
   const holder = h("div", { class: "strip-holder" });
   const readout = h("p", { class: "readout", role: "status", "aria-live": "polite" });
   const frame = h(
@@ -33,9 +38,9 @@ export function strip(doc: Diagnosis, selection: Selection): HTMLElement {
   );
   let folded = hidden.length > 0;
   let drawn: Drawn;
-  let width = Math.max(300, Math.min(1056, innerWidth - 64)); // until the real one is known
+  let width = Math.max(200, Math.min(1056, innerWidth - 64) - LABELS); // until the real one is known
   const draw = () => {
-    drawn = cells(doc, columns(doc.layers.length, folded ? hidden : []), width, selection);
+    drawn = cells(doc, columns(doc.layers.length, folded ? hidden : []), width, selection, beside);
     holder.replaceChildren(drawn.svg);
     drawn.show(selection.choice.layer);
   };
@@ -74,7 +79,20 @@ export function strip(doc: Diagnosis, selection: Selection): HTMLElement {
   const note = left
     ? h("p", { class: "quiet" }, `${left} layers of repeated blocks share columns: a column shows the worst of its layers. `, toggle)
     : null;
-  return section("Layers", "strip", readout, frame, legend(), note);
+  const row = h("div", { class: "strip-row" }, rowNames(beside), frame);
+  return section("Layers", "strip", intro(found), readout, row, legend(doc), note);
+}
+
+function intro(found: Branch[]): HTMLElement {
+  const drawn = found.length ? ` Residual branches are drawn above the trunk, where + adds them back: ${found.length} here.` : "";
+  return h("p", { class: "quiet" }, `From the input at the left to the output at the right; every column is the output of one module call.${drawn}`);
+}
+
+function rowNames(beside: Lanes): HTMLElement {
+  const rows = MAIN_METRICS.map((metric) => h("div", {}, term(metric.key, metric.short)));
+  const branched = beside.height ? h("div", { class: "quiet" }, "branches") : null;
+  if (branched) branched.style.height = `${beside.height}px`;
+  return h("div", { class: "row-names" }, branched, ...rows);
 }
 
 interface Drawn {
@@ -82,20 +100,21 @@ interface Drawn {
   show: (layer: number | null) => void;
 }
 
-function cells(doc: Diagnosis, shown: Column[], width: number, selection: Selection): Drawn {
-  const step = Math.min(WIDEST, Math.max(NARROWEST, (width - LABELS - 4) / shown.length));
-  const total = Math.max(width, LABELS + step * shown.length + 4);
-  const height = TOP + MAIN_METRICS.length * (CELL + GAP) + 20;
+function cells(doc: Diagnosis, shown: Column[], width: number, selection: Selection, beside: Lanes): Drawn {
+  const step = Math.min(WIDEST, Math.max(NARROWEST, (width - 4) / shown.length));
+  const total = Math.max(width, step * shown.length + 4);
+  const top = TOP + beside.height;
+  const height = top + MAIN_METRICS.length * (CELL + GAP) + 20;
   const svg = s("svg", { viewBox: `0 0 ${total} ${height}`, width: total, height, class: "cells" });
   svg.style.width = total > width ? `${total}px` : "100%";
-  const badness = MAIN_METRICS.map((metric) => scale(metric, doc.layers));
+  svg.append(...track(beside, shown, step, TOP));
+  const badness = MAIN_METRICS.map((metric) => scale(metric, doc.layers, beside));
   MAIN_METRICS.forEach((metric, row) => {
-    const y = TOP + row * (CELL + GAP);
-    svg.append(s("text", { x: LABELS - 10, y: y + CELL / 2 + 4, "text-anchor": "end", class: "row-name" }, metric.short));
-    shown.forEach((column, place) => svg.append(cell(doc, metric, badness[row], column, LABELS + place * step, y, step)));
+    const y = top + row * (CELL + GAP);
+    shown.forEach((column, place) => svg.append(cell(doc, metric, badness[row], column, place * step, y, step)));
   });
-  svg.append(...begins(doc, shown, step, height), ...names(doc, shown, step, height));
-  const outline = s("rect", { class: "outline", y: TOP - 3, height: MAIN_METRICS.length * (CELL + GAP) + 4, width: Math.max(step, 4), visibility: "hidden" });
+  svg.append(...begins(doc, shown, step, total, height), ...names(doc, shown, step, height));
+  const outline = s("rect", { class: "outline", y: top - 3, height: MAIN_METRICS.length * (CELL + GAP) + 4, width: Math.max(step, 4), visibility: "hidden" });
   svg.append(outline);
   const layerAt = (event: MouseEvent): number | null => {
     const index = (event.target as Element).getAttribute("data-layer");
@@ -110,7 +129,7 @@ function cells(doc: Diagnosis, shown: Column[], width: number, selection: Select
   const show = (layer: number | null) => {
     const place = layer === null ? -1 : shown.findIndex((column) => column.start <= layer && layer < column.stop);
     outline.setAttribute("visibility", place < 0 ? "hidden" : "visible");
-    outline.setAttribute("x", String(LABELS + place * step - 1));
+    outline.setAttribute("x", String(place * step - 1));
   };
   return { svg, show };
 }
@@ -118,7 +137,7 @@ function cells(doc: Diagnosis, shown: Column[], width: number, selection: Select
 function cell(doc: Diagnosis, metric: Metric, badness: Badness, column: Column, x: number, y: number, step: number): SVGRectElement {
   const layer = worst(doc, badness, column);
   const value = metric.measured(doc.layers[layer]);
-  const bad = badness(doc.layers[layer]);
+  const bad = badness(doc.layers[layer], layer);
   const rect = s("rect", {
     x,
     y,
@@ -134,10 +153,10 @@ function cell(doc: Diagnosis, metric: Metric, badness: Badness, column: Column, 
   return rect;
 }
 
-type Badness = (layer: Layer) => number | null;
+type Badness = (layer: Layer, index: number) => number | null;
 
-/** From -1 (too small) over 0 (fine) to 1 (bad); null where the metric is undefined. */
-function scale(metric: Metric, layers: Layer[]): Badness {
+/** From -1 (too small) over 0 (fine) to 1 (bad); null where the metric is undefined, or zero by design. */
+function scale(metric: Metric, layers: Layer[], beside: Lanes): Badness {
   // By how much is left, as the rules of the verdict see it: a rank of half the possible is still healthy.
   if (metric.axis === "share") {
     return (layer) => bounded(stored(metric, layer), (value) => 1 - Math.log(value) / Math.log(Math.max(2, possibleRank(layer))));
@@ -146,9 +165,9 @@ function scale(metric: Metric, layers: Layer[]): Badness {
   const weights = layers.filter((layer) => layer.depth !== null && layer.gradient_norm);
   const reference = metric.key === "gradient_norm" ? (weights.at(-1)?.gradient_norm ?? 1) : 1;
   const decades = 4; // at which a scale is as bad as it gets
-  return (layer) => {
+  return (layer, index) => {
     const value = metric.measured(layer);
-    if (value === null) return null;
+    if (value === null || (value === 0 && (layer.status === "zero by design" || beside.closed(index)))) return null;
     return value > 0 ? Math.max(-1, Math.min(1, Math.log10(value / reference) / decades)) : -1;
   };
 }
@@ -161,19 +180,21 @@ function worst(doc: Diagnosis, badness: Badness, column: Column): number {
   let chosen = column.start;
   let most = -1;
   for (let index = column.start; index < column.stop; index++) {
-    const bad = Math.abs(badness(doc.layers[index]) ?? -1);
+    const bad = Math.abs(badness(doc.layers[index], index) ?? -1);
     if (bad > most) [chosen, most] = [index, bad];
   }
   return chosen;
 }
 
-function begins(doc: Diagnosis, shown: Column[], step: number, height: number): SVGElement[] {
+function begins(doc: Diagnosis, shown: Column[], step: number, total: number, height: number): SVGElement[] {
   const first = firstSick(doc);
   if (first === null) return [];
   const place = shown.findIndex((column) => column.start <= first && first < column.stop);
-  const x = LABELS + (place + 0.5) * step;
-  const words = `${marks(doc).get(first)![0]} begins at ${shortened(layerName(doc.layers[first]), 40)}`;
+  const x = (place + 0.5) * step;
   const end = place > shown.length / 2;
+  const symptom = symptomWords(marks(doc).get(first)![0]);
+  const named = `${symptom} from ${layerName(doc.layers[first])} on`;
+  const words = textWidth(named) < (end ? x : total - x) - 12 ? named : `${symptom} from here on`; // the banner has the name
   return [
     s("line", { x1: x, x2: x, y1: TOP - 8, y2: height - 18, class: "marker" }),
     s("path", { d: `M${x - 5},${TOP - 12}h10l-5,8z`, class: "marker-head" }),
@@ -181,32 +202,29 @@ function begins(doc: Diagnosis, shown: Column[], step: number, height: number): 
   ];
 }
 
-/** A name below the first of every few columns, and what a fold holds. */
+function textWidth(text: string): number {
+  return 6.4 * text.length;
+}
+
+/** A bracket below every block, and the whole name of as many as have room. */
 function names(doc: Diagnosis, shown: Column[], step: number, height: number): SVGElement[] {
   const result: SVGElement[] = [];
-  let free = LABELS;
-  for (let place = 0; place < shown.length; place++) {
-    const column = shown[place];
-    const x = LABELS + place * step;
-    if (column.folded && shown[place - 1]?.folded) continue;
-    let last = place;
-    while (column.folded && shown[last + 1]?.folded) last++;
-    const wide = (last - place + 1) * step;
-    if (column.folded) result.push(s("path", { d: `M${x},${height - 15}v3h${wide - 2}v-3`, class: "bracket" }));
-    if (x < free) continue;
-    const text = column.folded ? `${shown[last].stop - column.start} layers` : shortened(layerName(doc.layers[column.start]), 20);
-    const room = LABELS + shown.length * step - x;
-    if (text.length * 6 > Math.max(room, wide)) continue;
-    result.push(s("text", { x: column.folded ? x + wide / 2 : x, y: height - 2, "text-anchor": column.folded ? "middle" : "start", class: "tick" }, text));
-    free = x + (column.folded ? Math.max(wide, text.length * 6) : text.length * 6.4) + 10;
+  const room = shown.length * step;
+  let free = 0;
+  for (const { text, from, to } of blockLabels(doc.layers, shown)) {
+    const [x, wide] = [from * step, (to - from) * step];
+    if (to - from > 1 && wide > 6) result.push(s("path", { d: `M${x},${height - 16}v3h${wide - 3}v-3`, class: "bracket" }));
+    const words = textWidth(text);
+    const start = wide > words ? x + (wide - words) / 2 : x;
+    if (start < free || start + words > room + 4) continue;
+    result.push(s("text", { x: start, y: height - 2, class: "tick" }, text));
+    free = start + words + 10;
   }
   return result;
 }
 
 function reading(layer: Layer, index: number, layers: number): Node[] {
-  const parts: Node[] = [h("b", {}, `${index + 1}/${layers} `), h("code", {}, shortened(layerName(layer), 60)), ` ${layer.kind}`].map((part) =>
-    part instanceof Node ? part : document.createTextNode(part),
-  );
+  const parts: Node[] = [h("b", {}, `${index + 1}/${layers} `), h("code", {}, layerName(layer)), document.createTextNode(` ${layer.kind}`)];
   for (const metric of MAIN_METRICS) parts.push(h("span", {}, h("i", {}, ` ${metric.short} `), reads(metric, layer)));
   return parts;
 }
@@ -217,19 +235,20 @@ function hint(doc: Diagnosis): Node {
   return document.createTextNode(`${start}: click, or move with the arrow keys and press Enter.`);
 }
 
-function legend(): HTMLElement {
+function legend(doc: Diagnosis): HTMLElement {
   const swatch = (kind: string, t: number) => {
     const box = s("svg", { class: "icon", viewBox: "0 0 16 16" }, s("rect", { x: 1, y: 1, width: 14, height: 14, class: `cell ${kind}` }));
     (box.firstChild as SVGElement).style.setProperty("--t", `${t}%`);
     return box;
   };
+  const zero = doc.layers.some((layer) => layer.status === "zero by design");
   return h(
     "p",
     { class: "legend" },
     h("span", {}, swatch("high", 0), "fine"),
-    h("span", {}, swatch("high", 100), "one direction, or 10⁴ times too large"),
+    h("span", {}, swatch("high", 100), "collapsed to one direction, or 10⁴ times too large"),
     h("span", {}, swatch("low", 100), "10⁴ times too small"),
-    h("span", {}, swatch("undefined", 0), "undefined"),
+    h("span", {}, swatch("undefined", 0), zero ? "undefined, or zero by design: a zero-initialized residual branch" : "undefined"),
   );
 }
 

@@ -66,5 +66,5 @@ function updates(doc: WatchDocument): HTMLElement[] {
   ]);
   const heads = ["step", "weight", "shape", ...UPDATES.map((one) => one.short)];
   const more = latest.length > SHOWN ? h("p", { class: "quiet" }, `and ${latest.length - SHOWN} more, in the JSON`) : null;
-  return [section("What the latest recorded step did", "updates", table(heads, rows, new Set([0, ...UPDATES.map((_, index) => index + 3)]), "all-layers"), more, explanations(UPDATES))];
+  return [section("What the latest recorded step did", "updates", table(heads, rows, new Set([0, ...UPDATES.map((_, index) => index + 3)]), "compact"), more, explanations(UPDATES))];
 }

@@ -97,6 +97,52 @@ class Unfoldings:
         if wanted() and shown:
             yield self._end(path, shown, min(depth, len(path.layers)), min(samples, units))
 
+    def reach(
+        self, target: str, samples: int = 64, overlap: float = 0.0, wanted: Callable[[], bool] = lambda: True
+    ) -> dict[str, Any] | None:
+        """Search for the deepest network like `target` that is healthy by theory, whatever its own depth.
+
+        Depths are tried in steps of an eighth, and the last step by bisection, so few ranks are worked out.
+
+        Args:
+            target: As for `rows`.
+            samples: Size of the batch.
+            overlap: Mean cosine of the inputs.
+            wanted: The search ends early when this is false.
+
+        Returns:
+            The depth `deepest` up to which networks are healthy (None if not even one layer is), the depth `searched`
+            that was reached, and the `symptoms` of the next deeper network (none if every depth up to `searched` is
+            healthy); None if the search ended early.
+        """
+        arguments, _ = mlp_arguments(target)
+        path = self._path(arguments, samples, overlap)
+        healthy, sick, symptoms = 0, _DEEPEST + 1, list[str]()
+        while sick - healthy > 1:
+            gallop = healthy + max(1, healthy // 8)
+            depth = min(gallop, _DEEPEST) if sick > _DEEPEST else (healthy + sick) // 2
+            while wanted() and not path.to(depth) and path.lost is None:
+                pass
+            if not wanted():
+                return None
+            found = self._symptoms(path, depth, samples)
+            if found:
+                sick, symptoms = depth, found
+            else:
+                healthy = depth
+        return {"deepest": healthy or None, "searched": min(sick, _DEEPEST), "symptoms": symptoms}
+
+    @staticmethod
+    def _symptoms(path: _Path, depth: int, samples: int) -> list[str]:
+        """What the rules find in the network cut to that depth; its verdict depends on its last layer alone."""
+        if len(path.layers) < depth:
+            return [str(path.lost)]
+        units = path.network.hidden.units
+        numbers = _numbers(path.layers[depth - 1].output, samples, units)
+        gradients = Propagation(path.network, path.inputs, tuple(path.layers[:depth]), None).log_gradients(depth)
+        findings = Prospect([numbers] * depth, gradients, min(samples, units)).findings()
+        return list(dict.fromkeys(str(finding.symptom) for finding in findings if finding.state is State.FOUND))
+
     def _path(self, arguments: dict[str, Any], samples: int, overlap: float) -> _Path:
         network = mlp_hyperparameters(arguments)
         features = arguments["width"] if arguments["in_features"] is None else arguments["in_features"]
@@ -174,7 +220,7 @@ class Curves:
         self._newest = 0
 
     async def parts(self, target: str, samples: int, overlap: float) -> AsyncIterator[dict[str, Any]]:
-        """Rows as they come, in parts: `{"rows": [...]}`, then `{"end": ...}`; or `{"error": sentence}`."""
+        """Yield `{"rows": [...]}` as they come, then `{"end": ...}` and `{"reach": ...}`; or `{"error": sentence}`."""
         self._newest += 1
         mine, deadline = self._newest, time.monotonic() + _PATIENCE
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None]()
@@ -189,6 +235,7 @@ class Curves:
 
         def work() -> None:
             rows: list[dict[str, Any]] = []
+            ended = False
             told = time.monotonic()
             try:
                 for row in self._unfoldings.rows(target, samples, overlap, wanted):
@@ -200,10 +247,13 @@ class Curves:
                     else:
                         put({"rows": rows})
                         rows = []
-                        put(row if "lost" in row else {"end": row})
+                        ended = "lost" not in row
+                        put({"end": row} if ended else row)
+                if ended and (reach := self._unfoldings.reach(target, samples, overlap, wanted)) is not None:
+                    put({"reach": reach})
             except (ValueError, ArithmeticError) as error:
                 put({"error": str(error)})
-            if mine == self._newest and time.monotonic() > deadline:
+            if not ended and mine == self._newest and time.monotonic() > deadline:
                 put({"error": f"theory took longer than {_PATIENCE:.0f} seconds here, and was stopped"})
             put(None)
 

@@ -34,6 +34,7 @@ from orthoscope.report.wording import (
     UNDEFINED,
     count,
     fixed,
+    gradient_growth,
     labeled,
     printable,
     rank_at_end,
@@ -172,7 +173,7 @@ def _facts(document: DiagnosisDocument) -> RenderableType:
         f"{count(document.parameters)} parameters",
         f"{document.samples} samples",
         f"gap {fixed(document.gap)}{at}",
-        f"slope {slope(document)} per weight layer toward the input",
+        gradient_growth(document),
         f"{document.seconds:.1f} s",
     ]
     return labeled("network", Text(" · ".join([printable(document.name), *facts])))

@@ -96,6 +96,16 @@ def slope(document: DiagnosisDocument) -> str:
     return signed(value) if error is None else f"{signed(value)} ± {fixed(error, 3)}"
 
 
+def gradient_growth(document: DiagnosisDocument) -> str:
+    """Return `gradients ×21,000 from output to input, ×1.22 (1.20 to 1.24) per weight layer`, or that there is none."""
+    value, error, layers = document.slope.value, document.slope.standard_error, document.slope.layers
+    if value is None:
+        return "gradient growth not measured"
+    interval = "" if error is None else f" ({math.exp(value - error):.2f} to {math.exp(value + error):.2f})"
+    whole = factor(value * max(0, layers - 1))
+    return f"gradients {whole} from output to input, ×{math.exp(value):.2f}{interval} per weight layer"
+
+
 def signed(value: Number | None, decimals: int = 3) -> str:
     """`+0.002`: a number whose sign is half of what it says."""
     return f"{'+' if value is not None and value > 0 else ''}{fixed(value, decimals)}"

@@ -28,6 +28,7 @@ class Quantity:
         symbol: Its symbol in a formula; empty if it has none.
         unit: Its unit; empty for a pure number.
         explanation: What it is and what a high or a low value means, in one sentence.
+        definition: Its formula in words; empty where the explanation is the definition.
         written: "fixed" point, "signed" where the sign is half of what it says, "scientific" where it may span decades,
             "factor" as in ×20,000 for a number of e-folds, or "rank" beside the largest rank that is possible.
         decimals: How many are written in fixed point.
@@ -42,6 +43,7 @@ class Quantity:
     symbol: str = ""
     unit: str = ""
     explanation: str
+    definition: str = ""
     written: Written = "fixed"
     decimals: int = 2
     axis: Axis = "unit"
@@ -71,16 +73,19 @@ QUANTITIES: tuple[Quantity, ...] = (
         key="gap", group="layer", label="orthogonality gap", short="gap", symbol="V", is_main=True,
         explanation="How far the samples of the batch are from orthogonal and of equal length: 0 if they are, near 1 "
         "if all point in one direction and the network cannot tell them apart.",
+        definition="‖HHᵀ/‖H‖² − I/n‖ in Frobenius norms; the n samples of a layer are the rows of H",
     ),
     Quantity(
         key="effective_rank", group="layer", label="effective rank", short="rank", symbol="erank", written="rank",
         axis="share", is_main=True,
         explanation="How many directions the samples of the batch use: at most the number of samples or units, 1 "
         "after rank collapse.",
+        definition="exponential of the entropy of the singular values of H, as shares of their sum",
     ),
     Quantity(
         key="overlap", group="layer", label="mean overlap", short="cos", symbol="c", is_main=True,
         explanation="Mean cosine similarity of two samples: 0 if they are orthogonal, 1 if they are parallel.",
+        definition="mean of cos(hᵢ, hⱼ) over pairs of samples i ≠ j",
     ),
     Quantity(
         key="rms", group="layer", label="RMS of the output", short="rms", written="scientific", axis="log",
@@ -103,6 +108,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         key="centered_rank", group="layer", label="effective rank around the mean", written="rank", axis="share",
         explanation="How many directions the differences of the samples use: low if only the mean of the batch is "
         "left.",
+        definition="effective rank of H after the mean of its rows is subtracted",
     ),
     Quantity(
         key="stable_rank", group="layer", label="stable rank", symbol="‖H‖²/σ₁²", written="rank", axis="share",
@@ -117,6 +123,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity(
         key="mean_energy", group="layer", label="energy of the mean",
         explanation="Share of the energy that is in the mean of the batch: 1 if all samples are equal.",
+        definition="squared norm of the batch mean over the mean squared norm of the samples",
     ),
     Quantity(
         key="weight_gradient_norm", group="layer", label="weight gradient norm", symbol="‖∂L/∂W‖",
@@ -127,6 +134,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity(
         key="risk", group="network", label="risk of not training", symbol="p",
         explanation="Calibrated probability that a network with these numbers does not train: 0 is safe, 1 hopeless.",
+        definition="the worst of three logistic laws: in effective rank, gradient growth and gradient decay",
     ),
     Quantity(
         key="slope", group="network", label="gradient slope", unit="e-folds per weight layer", written="signed",
@@ -139,6 +147,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         axis="linear", is_main=True,
         explanation="Factor by which the gradient norm changes from the output to the input: 1 is ideal, far above 1 "
         "explodes, far below vanishes.",
+        definition="exponential of the slope of the log gradient norm over weight layers, fitted by least squares",
     ),
     Quantity(
         key="overlap_deviation", group="depth", label="deviation of the overlap", symbol="sd(c)", decimals=3,
