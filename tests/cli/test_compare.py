@@ -11,6 +11,7 @@ import orthoscope
 from orthoscope import cli, report
 from orthoscope.diagnosis.saved import saved_diagnosis
 from orthoscope.prescriptions.comparison import compared_files
+from orthoscope.report.document import DiagnosisDocument, from_data, to_data
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +34,7 @@ def run(*words: str) -> int:
 
 def test_a_saved_diagnosis_is_the_one_that_was_saved(pair: tuple[orthoscope.Diagnosis, ...]) -> None:
     for one in pair:
-        again = saved_diagnosis(json.loads(one.to_json()))
+        again = saved_diagnosis(from_data(DiagnosisDocument, json.loads(one.to_json())))
         assert (again.verdict, again.symptoms, again.summary) == (one.verdict, one.symptoms, one.summary)
         assert (again.slope, again.gap) == (one.slope, one.gap)
         assert [layer.isometry_gap for layer in again.layers] == [layer.isometry_gap for layer in one.layers]
@@ -46,7 +47,8 @@ def test_files_are_compared_as_the_diagnoses_are(
     before, after = (tmp_path / name for name in ("before.json", "after.json"))
     pair[0].save(before)
     pair[1].save(after)
-    (document,) = compared_files(before, after)
+    (compared,) = compared_files(before, after)
+    document = to_data(compared)
     expected = orthoscope.compare(*pair)
     assert {**document, "environment": 0, "before": 0, "after": 0} == {
         **json.loads(expected.to_json()),
@@ -72,12 +74,12 @@ def test_several_networks_are_paired_by_name(pair: tuple[orthoscope.Diagnosis, .
     first, second = pair[0].document(), pair[1].document()
     report.write(one, [first, {**second, "name": "other"}])
     report.write(two, [{**first, "name": "new"}, {**second, "name": "net"}])
-    assert [document["name"] for document in compared_files(one, two)] == ["net"]
+    assert [document.name for document in compared_files(one, two)] == ["net"]
     report.write(two, [{**first, "name": "new"}])
     with pytest.raises(ValueError, match="no network of the same name"):
         compared_files(one, two)
     report.write(one, [first, first])
-    with pytest.raises(ValueError, match="one is there twice"):
+    with pytest.raises(ValueError, match="one name is there twice"):
         compared_files(one, two)
 
 
@@ -85,6 +87,10 @@ def test_other_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
     missing, broken, other = (tmp_path / name for name in ("missing.json", "broken.json", "other.json"))
     broken.write_text("{")
     other.write_text('{"schema": "orthoscope.prediction/1"}')
-    for path, sentence in ((missing, "there is no file"), (broken, "is no saved diagnosis"), (other, "this version")):
+    for path, sentence in (
+        (missing, "there is no file"),
+        (broken, "is no saved diagnosis"),
+        (other, r"its schema is 'orthoscope\.prediction/1'"),
+    ):
         with pytest.raises(ValueError, match=sentence):
             compared_files(path, path)
