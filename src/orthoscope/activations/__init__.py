@@ -18,7 +18,6 @@ from orthoscope.activations.modules import (
     toward_identity,
     value_and_slope_at_zero,
 )
-from orthoscope.activations.nonlinearities import Choice, Nonlinearity, nonlinearity
 from orthoscope.activations.placement import (
     LeakyChange,
     activation_modules,
@@ -27,7 +26,16 @@ from orthoscope.activations.placement import (
     shape_activations_,
     shape_leaky_,
 )
-from orthoscope.activations.table import ACTIVATIONS, Activation, Elementwise, Pointwise, activation_module
+from orthoscope.activations.table import (
+    ACTIVATIONS,
+    Activation,
+    Choice,
+    Elementwise,
+    Nonlinearity,
+    Pointwise,
+    activation_module,
+    nonlinearity,
+)
 
 __all__ = [
     "ACTIVATIONS", "GAINS", "Activation", "BlendedActivation", "CenteredActivation", "Choice", "Elementwise", "GainLaw",

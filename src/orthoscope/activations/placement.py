@@ -14,7 +14,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils import parametrize
 
 from orthoscope.activations.modules import BlendedActivation, CenteredActivation, ShapedActivation, toward_identity
-from orthoscope.activations.nonlinearities import require_elementwise
+from orthoscope.activations.table import require_elementwise
 
 _WRAPPERS = (ShapedActivation, CenteredActivation, BlendedActivation)
 _NEAR_ZERO = 1e-6

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.activations import ACTIVATIONS, Pointwise
-from orthoscope.activations.nonlinearities import slope_of
+from orthoscope.activations.table import slope_of
 
 Batches = Float[Tensor, "seeds samples units"]
 Gradients = Float[Tensor, "seeds losses samples units"]

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg._rational import halley_schedule, shifted_cholesky, times_inverse
+from orthoscope.linalg.gram_factor import svd
 from orthoscope.linalg.precision import full_precision, has_plain_values, in_full_precision, mapped_first, to_double
 from orthoscope.linalg.products import add_product_
-from orthoscope.linalg.spectra import svd
 
 # From this size of the small side on, the Halley iteration in float64 is faster than a decomposition.
 _ITERATIVE_SIDE = 256

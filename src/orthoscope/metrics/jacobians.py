@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from orthoscope.metrics.gram import Scalar
+from orthoscope.metrics.representations import Scalar
 
 
 def defined_median(values: Tensor) -> float:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from orthoscope.linalg import singular_values
 from orthoscope.metrics.gradients import gradient_disparity, log_norm
-from orthoscope.metrics.gram import Gram, Scalar, Spectrum, cosines
+from orthoscope.metrics.representations import Gram, Scalar, Spectrum, cosines
 from orthoscope.metrics.weights import Vectors, Weight, parameter_independence, weight_vectors
 
 Norm = Literal["frobenius", "spectral"]

@@ -85,22 +85,20 @@ from orthoscope.theory.gram.isometry import (
     isometry_gap_floor,
 )
 from orthoscope.theory.haar.batch_norm import (
+    batch_norm_jacobian_bound,
+    batch_norm_log_jacobian_bound,
+    drift_gradient_log_norm_bound,
     eigenvalue_radius,
     expected_haar_gap,
     gap_decay_depth,
+    gradient_log_norm_bound,
     haar_contraction,
     haar_gap_bound,
     haar_isometry_gain,
     haar_variance_gap_bound,
+    hitting_time_bound,
     isometry_gap_bound,
     next_gap_bound,
-)
-from orthoscope.theory.haar.gradient import (
-    batch_norm_jacobian_bound,
-    batch_norm_log_jacobian_bound,
-    drift_gradient_log_norm_bound,
-    gradient_log_norm_bound,
-    hitting_time_bound,
     second_phase_bound,
     smallest_eigenvalue_bound,
 )

@@ -17,7 +17,7 @@ from orthoscope.activations import Nonlinearity
 from orthoscope.theory.gram.dynamics import eigenvalue_ratio, pair_law
 from orthoscope.theory.gram.finite_width import gram_response
 from orthoscope.theory.gram.sphere import LEAST, PairLaw, split_rule, stretched
-from orthoscope.theory.network._finite_width_noise import sphere_difference_noise
+from orthoscope.theory.network._layer_moments import sphere_difference_noise
 
 _NEGLIGIBLE = 1e-10  # weight of a node relative to the largest: all of these together are less than 1e-7
 FEWEST = 4  # samples for two disjoint differences
