@@ -1,16 +1,16 @@
-"""The one table of activations by name, and a new module from a name, a module, a factory or a function of tensors.
+"""The one table of activations by name, and activations as functions of one real number in float64.
 
 Networks (`orthoscope.models`), simulations (`orthoscope.chains`) and theory all read `ACTIVATIONS`: a new activation is
-one line of it.
+one line of it. `nonlinearity` accepts whatever an activation can be given as, refuses what is not one differentiable
+function applied entry by entry, and searches for the kinks of functions that are not in the table.
 """
 
 import copy
 import difflib
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -18,27 +18,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Pointwise: TypeAlias = Callable[[Tensor], Tensor]
-Activation: TypeAlias = str | nn.Module | type[nn.Module] | Callable[[], nn.Module] | Pointwise
 
 
-class Elementwise(nn.Module):
-    """A function of one number, applied to every entry of a tensor.
+MAX_KINKS = 64  # the cost of an integral over pairs grows with their square
 
-    Args:
-        function: A function of tensors that acts entry by entry.
-    """
-
-    def __init__(self, function: Pointwise) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Apply the function to every entry."""
-        return self.function(inputs)
-
-    def extra_repr(self) -> str:
-        """The name of the function."""
-        return getattr(self.function, "__name__", repr(self.function))
+# Kinks are searched for by bisection of every cell of a grid.
+_SEARCH_RADIUS = 20.0  # |x| beyond this has Gaussian probability 6e-89
+_CELLS = 8000
+_SMALLEST_JUMP = 1e-9  # relative to the largest value; a smaller jump moves no integral by more than that
+_BISECTIONS = 46  # cells of 5e-3 down to 7e-17
 
 
 class Entry(NamedTuple):
@@ -53,10 +41,6 @@ class Entry(NamedTuple):
     function: Pointwise
     kinks: tuple[float, ...] = ()
     factory: Callable[[], nn.Module] | None = None
-
-    def module(self) -> nn.Module:
-        """A new module that computes this activation."""
-        return Elementwise(self.function) if self.factory is None else self.factory()
 
 
 def _cube(inputs: Tensor) -> Tensor:
@@ -135,49 +119,6 @@ def entry_named(name: str) -> Entry:
     return ACTIVATIONS[name]
 
 
-def activation_module(choice: Activation) -> nn.Module:
-    """A new module for the activation of one layer.
-
-    Args:
-        choice: A name of `ACTIVATIONS`, a module (copied: layers must not share parameters or hooks), a class or
-            factory that is called without arguments, or an elementwise function of tensors.
-
-    Raises:
-        ValueError: If the name is unknown, or the factory returns something else than an `nn.Module`.
-    """
-    if isinstance(choice, str):
-        return entry_named(choice).module()
-    if isinstance(choice, nn.Module):
-        return copy.deepcopy(choice)
-    if not callable(choice):
-        raise ValueError(f"activation is {choice!r}, but must be a name, a module or a callable")
-    given: Callable[..., Any] = choice
-    if _needs_an_argument(given):
-        return Elementwise(given)
-    module = given()
-    if not isinstance(module, nn.Module):
-        raise ValueError(f"activation {choice!r} made a {type(module).__name__}, but must make an nn.Module")
-    return module
-
-
-def _needs_an_argument(function: Callable[..., object]) -> bool:
-    """True for a function of tensors, False for a factory; built-ins without a signature count as functions."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
-        return True
-    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
-
-
-MAX_KINKS = 64  # the cost of an integral over pairs grows with their square
-
-# Kinks are searched for by bisection of every cell of a grid.
-_SEARCH_RADIUS = 20.0  # |x| beyond this has Gaussian probability 6e-89
-_CELLS = 8000
-_SMALLEST_JUMP = 1e-9  # relative to the largest value; a smaller jump moves no integral by more than that
-_BISECTIONS = 46  # cells of 5e-3 down to 7e-17
-
-
 @dataclass(frozen=True)
 class Nonlinearity:
     r"""$\phi: \mathbb{R} \to \mathbb{R}$, applied entry by entry in float64.
@@ -248,7 +189,7 @@ def nonlinearity(choice: Choice, gain: int | float = 1.0) -> Nonlinearity:
     if isinstance(made, nn.Hardsigmoid) or made is F.hardsigmoid:
         return nonlinearity("hard_sigmoid", gain)  # torch's own is inexact in float64
     name = repr(made) if isinstance(made, nn.Module) else str(getattr(made, "__name__", repr(made)))
-    function: Pointwise = copy.deepcopy(made).double() if isinstance(made, nn.Module) else made
+    function: Pointwise = out_of_place(made).double() if isinstance(made, nn.Module) else made
     require_elementwise(name, function)
     _require_slope(name, function)
     kinks = find_kinks(function)
@@ -259,13 +200,22 @@ def nonlinearity(choice: Choice, gain: int | float = 1.0) -> Nonlinearity:
     return Nonlinearity(name, function, kinks).with_gain(gain)
 
 
+def out_of_place(module: nn.Module) -> nn.Module:
+    """A copy that does not overwrite its inputs."""
+    twin = copy.deepcopy(module)
+    for part in twin.modules():
+        if hasattr(part, "inplace"):
+            setattr(part, "inplace", False)  # noqa: B010 - not an attribute that nn.Module declares
+    return twin
+
+
 def require_elementwise(name: str, function: Pointwise) -> None:
     """Raise a ValueError unless values of entries alone, together, repeated and in another order agree."""
     points = torch.linspace(-3.1, 3.3, 12, dtype=torch.float64)
     try:
         with torch.no_grad():
             values = [function(points.clone()) for _ in range(2)]
-            alone = [function(point.reshape(1)) for point in points]
+            alone = [function(point.reshape(1)) for point in points.clone()]
             reordered = function(points.flip(0).reshape(4, 3))
     except Exception as failure:
         raise ValueError(
