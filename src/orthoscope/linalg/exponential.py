@@ -8,9 +8,8 @@ import torch
 from jaxtyping import Inexact
 from torch import Tensor
 
-from orthoscope.linalg.polar import gram_excess, inverse_root_series
 from orthoscope.linalg.precision import full_precision
-from orthoscope.linalg.products import plus_adjoint, skew_part
+from orthoscope.linalg.products import gram_excess, inverse_root_series, plus_adjoint, skew_part
 
 # Bader, Blanes & Casas (2019), "Computing the matrix exponential with an optimized Taylor polynomial
 # approximation", Mathematics 7(12), 1174: row i holds the coefficients of I, A, A², A³ in B_i.

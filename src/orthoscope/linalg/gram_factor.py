@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float, Inexact
+from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.linalg.precision import float32_products_are_exact, in_full_precision, to_double
@@ -170,19 +170,3 @@ def gram_singular_values(gram: Float[Tensor, "*batch samples samples"]) -> Float
         gram: $HH^\top$, symmetric.
     """
     return torch.linalg.eigvalsh(gram).flip(-1).clamp_min(0).sqrt()
-
-
-def svd(
-    matrix: Inexact[Tensor, "*batch m n"],
-) -> tuple[Inexact[Tensor, "*batch m k"], Inexact[Tensor, "*batch k"], Inexact[Tensor, "*batch k n"]]:
-    r"""$A = U \Sigma V^\mathsf{H}$ with $k = \min(m, n)$ columns.
-
-    LAPACK's divide and conquer occasionally does not converge for a matrix whose singular values are almost equal.
-    $A^\mathsf{H} = V \Sigma U^\mathsf{H}$ is then decomposed instead, which takes other rotations.
-    """
-    try:
-        left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
-        right, values, left = torch.linalg.svd(matrix.mH, full_matrices=False)
-        return left.mH, values, right.mH
-    return left, values, right
