@@ -6,7 +6,8 @@ spectrum occurs. Averages are over the random weights; nothing else is random.
 
 The bounds on the decay of the isometry gap along $X_{\ell+1} = \mathrm{BN}(W_\ell X_\ell)$ are proven for every width
 and gap, and far from sharp: at a small gap the true factor of a layer is `haar_contraction`, $1 - 2/(d+2)$, and the
-bound is $1 - 1/(2d^2)$.
+bound is $1 - 1/(2d^2)$. With them, log-norms of gradients stay bounded at any depth. Norms of Jacobians are operator
+norms, of gradients Frobenius norms.
 """
 
 import torch
@@ -21,6 +22,7 @@ Scalar = Float[Tensor, "*batch"]
 CHAIN = "as many samples as units, linear activation, batch norm without centering or epsilon, Haar weights"
 NORMALIZED = f"{CHAIN}; X is itself the output of a batch norm"
 _TRACE = "eigenvalues of XX' with sum equal to the width, as after batch norm"
+_SQUARE = "square input X with tr XX' equal to the width, as W times the output of a batch norm has"
 
 
 @source("joudaki2024", "equation (6.5), isometry gap", assumes="positive eigenvalues")
@@ -173,32 +175,6 @@ def isometry_gap_bound(width: int, initial_gap: Scalar, depth: int) -> Scalar:
     return initial_gap.double() * torch.exp(-depth / gap_decay_depth(width, initial_gap))
 
 
-def _normalized(spectrum: Spectrum) -> Spectrum:
-    """The eigenvalues in float64, if they can be those of batch-normalized samples."""
-    eigenvalues = spectrum.double()
-    width = eigenvalues.shape[-1]
-    if width < 1 or not bool((eigenvalues > 0).all()):
-        raise ValueError("a spectrum is the eigenvalues of XX', all positive: dependent samples have an infinite gap")
-    tolerance = width * torch.finfo(spectrum.dtype).eps ** 0.5
-    off = float((eigenvalues.sum(-1) - width).abs().max())
-    if off > tolerance:
-        raise ValueError(f"after batch norm {width} eigenvalues add up to {width}, got a sum off by {off:.3g}: rescale")
-    return eigenvalues
-
-
-def _refuse_width(width: int) -> None:
-    if width < 1:
-        raise ValueError(f"width is 1 or more, got {width}")
-
-
-def _refuse_gap(gap: Scalar) -> None:
-    if not bool((gap >= 0).all()):
-        raise ValueError(f"an isometry gap is 0 or more, got {float(gap.min()):.4g}")
-
-
-_TRACE = "square input X with tr XX' equal to the width, as W times the output of a batch norm has"
-
-
 @source("joudaki2024", "Lemma C.16", assumes="square, non-degenerate input of batch norm without centering or epsilon")
 def batch_norm_jacobian_bound(spectrum: Spectrum) -> Scalar:
     r"""$\|J_{\mathrm{BN}}(X)\| = 1/\min_j\|X_j\| \le 1/\sqrt{\min_k \lambda_k}$; equality for a diagonal $XX^\top$."""
@@ -207,7 +183,7 @@ def batch_norm_jacobian_bound(spectrum: Spectrum) -> Scalar:
     return spectrum.double().amin(-1).rsqrt()
 
 
-@source("joudaki2024", "Lemma C.17", assumes=_TRACE)
+@source("joudaki2024", "Lemma C.17", assumes=_SQUARE)
 def smallest_eigenvalue_bound(width: int, gap: Scalar) -> Scalar:
     r"""Lower bound on the smallest eigenvalue of a trace-normalized Gram with isometry gap $\psi$.
 
@@ -217,7 +193,7 @@ def smallest_eigenvalue_bound(width: int, gap: Scalar) -> Scalar:
     return torch.exp(-batch_norm_log_jacobian_bound(width, gap))
 
 
-@source("joudaki2024", "Lemma C.13 (corrected: needs tr XX' equal to the width)", assumes=_TRACE)
+@source("joudaki2024", "Lemma C.13 (corrected: needs tr XX' equal to the width)", assumes=_SQUARE)
 def batch_norm_log_jacobian_bound(width: int, gap: Scalar) -> Scalar:
     r"""Upper bound on $\log\|J_{\mathrm{BN}}(X)\|$ from the isometry gap of $X$.
 
@@ -226,8 +202,7 @@ def batch_norm_log_jacobian_bound(width: int, gap: Scalar) -> Scalar:
 
     Half of it holds too, because $\log\|J\| \le -\frac12\log\lambda_d$ (Lemmas C.16 and C.17).
     """
-    if not bool((gap >= 0).all()):
-        raise ValueError(f"an isometry gap is 0 or more, got {float(gap.min()):.4g}")
+    _refuse_gap(gap)
     scaled = width * gap.double()
     return torch.where(gap <= near_isometry(width), 2 * scaled.sqrt(), scaled + 1)
 
@@ -301,3 +276,26 @@ def _log(value: int | float) -> Float[Tensor, ""]:
     if not value > 0:
         raise ValueError(f"a Lipschitz constant is positive, got {value}")
     return torch.tensor(float(value), dtype=torch.float64).log()
+
+
+def _normalized(spectrum: Spectrum) -> Spectrum:
+    """The eigenvalues in float64, if they can be those of batch-normalized samples."""
+    eigenvalues = spectrum.double()
+    width = eigenvalues.shape[-1]
+    if width < 1 or not bool((eigenvalues > 0).all()):
+        raise ValueError("a spectrum is the eigenvalues of XX', all positive: dependent samples have an infinite gap")
+    tolerance = width * torch.finfo(spectrum.dtype).eps ** 0.5
+    off = float((eigenvalues.sum(-1) - width).abs().max())
+    if off > tolerance:
+        raise ValueError(f"after batch norm {width} eigenvalues add up to {width}, got a sum off by {off:.3g}: rescale")
+    return eigenvalues
+
+
+def _refuse_width(width: int) -> None:
+    if width < 1:
+        raise ValueError(f"width is 1 or more, got {width}")
+
+
+def _refuse_gap(gap: Scalar) -> None:
+    if not bool((gap >= 0).all()):
+        raise ValueError(f"an isometry gap is 0 or more, got {float(gap.min()):.4g}")

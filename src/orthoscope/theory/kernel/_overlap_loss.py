@@ -1,6 +1,9 @@
-r"""$\mathbb{E}\,\phi(X)\phi(Y)$ for two standard Gaussians at any angle, accurate also near 0 and 180 degrees.
+r"""The loss of overlap $1 - \kappa(\cos\theta)$ of one layer as a function of the angle $\theta$ in $[0, \pi]$.
 
-With $\rho = \cos\theta$, write $X = cU + sV$ and $Y = cU - sV$ for independent $U, V$, $c = \cos(\theta/2)$ and
+`GaussianPair` has $\mathbb{E}\,\phi(X)\phi(Y)$ to full relative precision at both ends; `jump_slope` is the
+contribution of jumps of $\phi$, where $\phi'$ has point masses, to the slope of the kernel map.
+
+`pair_moments` writes $X = cU + sV$ and $Y = cU - sV$ for independent $U, V$, $c = \cos(\theta/2)$ and
 $s = \sin(\theta/2)$. The product is even in $V$ and nothing becomes singular at either end. A smooth $\phi$ gets
 the trapezoidal rule, which converges geometrically; otherwise both integrals are split where $X$ or $Y$ is
 at an edge of a panel of $\phi$.
@@ -19,11 +22,11 @@ from orthoscope.activations import Nonlinearity
 from orthoscope.theory.kernel._angle_series import AngleSeries, angle_series
 from orthoscope.theory.kernel.hermite import coefficients_on
 from orthoscope.theory.quadrature import (
-    BULK,
     NARROWEST,
     WIDEST,
     GaussianRule,
     fewest_panels,
+    gaussian_panels,
     gaussian_rule,
     legendre_nodes,
     resolving_edges,
@@ -303,9 +306,6 @@ def _quotient(numerator: float, denominator: Tensor) -> Tensor:
 
 def _conditional_mean(pair: GaussianPair, mean: Tensor, deviation: Tensor) -> Tensor:
     """E ψ(mean + deviation·Z), split where the argument is at an edge of a panel of ψ."""
-    even = torch.linspace(-BULK, BULK, 7, dtype=torch.float64).expand(*mean.shape, -1)
-    cuts = ((pair.rule.edges - mean[..., None]) / deviation[..., None].clamp(min=1e-300)).clamp(-BULK, BULK)
-    edges = torch.cat([even, cuts], dim=-1).sort(dim=-1).values
-    nodes, weights = legendre_nodes(edges[..., :-1], edges[..., 1:])
-    values = pair.phi(mean[..., None, None] + deviation[..., None, None] * nodes)
-    return (weights * standard_density(nodes) * values).sum((-2, -1))
+    cuts = (pair.rule.edges - mean[..., None]) / deviation[..., None].clamp(min=1e-300)
+    nodes, weights = gaussian_panels(cuts, WIDEST)
+    return (weights * pair.phi(mean[..., None] + deviation[..., None] * nodes)).sum(-1)
