@@ -358,9 +358,9 @@ def test_mistakes_are_named() -> None:
         givens_frame(torch.zeros(6), 4, 4, 4)
     with pytest.raises(ValueError, match=r"no fewer rows, got 3 x 4: transpose"):
         givens_coordinates(torch.eye(3, 4))
-    with pytest.raises(ValueError, match=r"not orthonormal, max \|WᵀW - I\| is 3\.0e\+00 where .*polar_factor"):
+    with pytest.raises(ValueError, match=r"not orthonormal \(max \|QᵀQ - I\| is 3\.0e\+00, .*polar_factor"):
         givens_coordinates(2 * torch.eye(3))
-    with pytest.raises(ValueError, match=r"not orthonormal, max \|WᵀW - I\| is nan"):
+    with pytest.raises(ValueError, match=r"not orthonormal \(max \|QᵀQ - I\| is nan"):
         givens_coordinates(torch.full((3, 2), math.nan))
 
 

@@ -278,10 +278,8 @@ def find_kinks(function: Pointwise) -> tuple[float, ...]:
     """
     # The grid is shifted so that round numbers, the usual kinks, are inside the cells.
     grid = torch.linspace(-_SEARCH_RADIUS, _SEARCH_RADIUS, _CELLS + 1, dtype=torch.float64) + 1.23456e-3
-    found: list[float] = []
-    for derivative in (function, slope_of(function), slope_of(slope_of(function))):
-        found += _jumps(derivative, grid)
-    return tuple(sorted(set(found)))
+    derivatives = (function, slope_of(function), slope_of(slope_of(function)))
+    return tuple(sorted({point for derivative in derivatives for point in _jumps(derivative, grid)}))
 
 
 def _jumps(function: Pointwise, grid: Tensor) -> list[float]:

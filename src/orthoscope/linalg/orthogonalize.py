@@ -204,26 +204,6 @@ def polynomial_schedule(method: str, steps: int) -> tuple[Coefficients, ...]:
     return published[:steps] + published[-1:] * (steps - len(published))
 
 
-def check_steps(steps: object) -> None:
-    """Raise TypeError or ValueError for anything but a positive number of steps, or None for the method's own."""
-    if steps is None:
-        return
-    if not isinstance(steps, int):
-        raise TypeError(f"needs a whole number of steps, got {steps!r}: leave out `steps` for the method's default")
-    if steps < 1:
-        raise ValueError(f"needs at least 1 step, got {steps}: leave out `steps` for the default of the method")
-
-
-def check_compute_dtype(method: str, dtype: torch.dtype | None) -> None:
-    """Raise TypeError for a type that a method cannot be computed in."""
-    if dtype is None:
-        return
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"computes in a real floating type, got dtype={dtype!r}: use torch.float32")
-    if method in _NEEDS_PRECISION and dtype not in _PRECISE:
-        raise TypeError(f"{method!r} needs float32 or float64, got dtype={dtype}: polar_express takes half precision")
-
-
 def _check(matrix: Tensor, method: str, steps: int | None, dtype: torch.dtype | None) -> None:
     check_matrices(matrix)
     if not matrix.is_floating_point():
@@ -231,8 +211,16 @@ def _check(matrix: Tensor, method: str, steps: int | None, dtype: torch.dtype | 
         raise TypeError(f"needs real floating matrices, got {matrix.dtype}: {remedy}")
     if method != "auto":
         _check_method(method)
-    check_steps(steps)
-    check_compute_dtype(method, dtype)
+    if steps is not None and not isinstance(steps, int):
+        raise TypeError(f"needs a whole number of steps, got {steps!r}: leave out `steps` for the method's default")
+    if steps is not None and steps < 1:
+        raise ValueError(f"needs at least 1 step, got {steps}: leave out `steps` for the default of the method")
+    if dtype is None:
+        return
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"computes in a real floating type, got dtype={dtype!r}: use torch.float32")
+    if method in _NEEDS_PRECISION and dtype not in _PRECISE:
+        raise TypeError(f"{method!r} needs float32 or float64, got dtype={dtype}: polar_express takes half precision")
 
 
 def _check_method(method: str) -> None:

@@ -119,6 +119,16 @@ def orthonormality_error(matrix: Tensor) -> Tensor:
     return (frame.mH @ frame - identity).abs().amax((-2, -1))
 
 
+def require_orthonormal(frame: Tensor, tolerance: float) -> None:
+    """Raise ValueError for columns that are not orthonormal to the tolerance."""
+    error = orthonormality_error(frame)
+    if not bool((error <= tolerance).all()):  # nan too
+        raise ValueError(
+            f"the columns are not orthonormal (max |QᵀQ - I| is {float(error.max()):.1e}, at most {tolerance:.1e} "
+            "is accepted): project them with polar_factor first"
+        )
+
+
 def check_matrices(matrix: Tensor) -> None:
     """Raise TypeError or ValueError for anything but a dense tensor `(*batch, rows, columns)`."""
     if not torch.is_tensor(matrix):

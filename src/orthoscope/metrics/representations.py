@@ -165,15 +165,19 @@ def effective_rank(hidden: Hidden, centered: bool = False) -> Scalar:
 
 
 def _rows(hidden: Hidden, centered: bool) -> Float[Tensor, "*batch rows units"]:
-    """The samples in float64, at a scale where no square overflows or vanishes."""
-    rows = hidden.double()
-    largest = rows.detach().abs().amax((-2, -1), keepdim=True)
-    rows = rows / torch.where(largest > 0, largest, 1.0)
+    rows = scaled(hidden)
     if not centered:
         return rows
     if rows.shape[-2] < 2:
         raise ValueError("the batch has one sample, and a centered metric needs at least 2")
     return contrasts(rows)
+
+
+def scaled(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch rows columns"]:
+    """In float64, at a scale where no square overflows or vanishes."""
+    entries = matrix.double()
+    largest = entries.detach().abs().amax((-2, -1), keepdim=True)
+    return entries / torch.where(largest > 0, largest, 1.0)
 
 
 def _gram(hidden: Hidden, centered: bool) -> Float[Tensor, "*batch samples samples"]:

@@ -1,4 +1,4 @@
-"""Kernel maps that are elementary functions, all with κ(1) = 1, and the leaky slope that keeps samples apart."""
+"""Kernel maps of ReLU and its leaky relatives, both with κ(1) = 1, and the leaky slope that keeps samples apart."""
 
 import math
 
@@ -22,59 +22,6 @@ def relu_overlap_map(overlap: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"
 def leaky_relu_overlap_map(overlap: Float[Tensor, "*pairs"], slope: float) -> Float[Tensor, "*pairs"]:
     r"""Leaky ReLU, slope $a$ below 0: $((1-a)^2\,\kappa_{\mathrm{ReLU}}(\rho) + 2a\rho)/(1 + a^2)$. $|x|$: $a = -1$."""
     return ((1 - slope) ** 2 * relu_overlap_map(overlap) + 2 * slope * overlap) / (1 + slope**2)
-
-
-@source("cho2009", "degree-0 arc-cosine kernel", assumes=_WIDE)
-def step_overlap_map(overlap: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
-    r"""Heaviside's step: $\kappa(\rho) = 1 - \arccos(\rho)/\pi$."""
-    return 1 - overlap.arccos() / math.pi
-
-
-@source("joudaki2024", "Corollary 5.7", assumes=_WIDE)
-def sign_overlap_map(overlap: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
-    r"""Sign: $\kappa(\rho) = \tfrac2\pi \arcsin\rho$."""
-    return 2 / math.pi * overlap.arcsin()
-
-
-@source("joudaki2024", "Corollary 5.7", assumes=_WIDE)
-def exponential_overlap_map(overlap: Float[Tensor, "*pairs"], exponent: float = 1.0) -> Float[Tensor, "*pairs"]:
-    r"""$\phi(x) = e^{ax}$: $\kappa(\rho) = e^{a^2(\rho - 1)}$."""
-    return torch.exp(exponent**2 * (overlap - 1))
-
-
-@source("joudaki2024", "Corollary 5.7", assumes=_WIDE)
-def sine_overlap_map(overlap: Float[Tensor, "*pairs"], frequency: float = 1.0) -> Float[Tensor, "*pairs"]:
-    r"""$\phi(x) = \sin(ax)$: $\kappa(\rho) = \sinh(a^2\rho)/\sinh(a^2)$."""
-    # Without the factor e^{a²|ρ|}, which overflows above a frequency of 26.
-    square = frequency**2
-    decay = torch.exp(square * (overlap.abs() - 1))
-    return overlap.sign() * decay * torch.expm1(-2 * square * overlap.abs()) / math.expm1(-2 * square)
-
-
-@source("joudaki2024", "Corollary 5.7", assumes=_WIDE)
-def cosine_overlap_map(overlap: Float[Tensor, "*pairs"], frequency: float = 1.0) -> Float[Tensor, "*pairs"]:
-    r"""$\phi(x) = \cos(ax)$: $\kappa(\rho) = \cosh(a^2\rho)/\cosh(a^2)$."""
-    square = frequency**2
-    decay = torch.exp(square * (overlap.abs() - 1))
-    return decay * (1 + torch.exp(-2 * square * overlap.abs())) / (1 + math.exp(-2 * square))
-
-
-@source("joudaki2024", "Corollary 5.7", assumes=_WIDE)
-def erf_overlap_map(overlap: Float[Tensor, "*pairs"], gain: float = 1.0) -> Float[Tensor, "*pairs"]:
-    r"""$\phi(x) = \operatorname{erf}(ax)$: $\kappa(\rho) = \arcsin(b\rho)/\arcsin(b)$ with $b = 2a^2/(1 + 2a^2)$."""
-    share = 2 * gain**2 / (1 + 2 * gain**2)
-    return torch.arcsin(share * overlap) / math.asin(share)
-
-
-@source("joudaki2024", "Corollary 5.7", assumes=_WIDE)
-def hermite_overlap_map(
-    overlap: Float[Tensor, "*pairs"], coefficients: Float[Tensor, " terms"]
-) -> Float[Tensor, "*pairs"]:
-    r"""$\phi = \sum_k c_k\,\mathrm{he}_k$, finitely many terms: $\kappa(\rho) = \sum_k c_k^2 \rho^k / \sum_k c_k^2$."""
-    total = torch.zeros_like(overlap)
-    for square in reversed(coefficients.square().tolist()):
-        total = total * overlap + square
-    return total / coefficients.square().sum()
 
 
 @source(

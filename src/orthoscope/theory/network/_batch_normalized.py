@@ -10,12 +10,11 @@ from torch import Tensor
 from orthoscope.activations import Nonlinearity
 from orthoscope.theory.chain.batch_norm import mean_squared_singular_values
 from orthoscope.theory.gram.dynamics import LARGEST_UNCENTERED, eigenvalue_ratio, pair_law, slope_if_linear
-from orthoscope.theory.gram.gradient_growth import gradient_growth
+from orthoscope.theory.gram.gradient_growth import Map, gradient_growth
 from orthoscope.theory.gram.sphere import PairLaw, stretched
 from orthoscope.theory.network._layer_moments import LayerMoments, difference_noise, layer_moments
 from orthoscope.theory.network._sphere_layer import (
     FEWEST,
-    Map,
     SphereLayer,
     centered_layer,
     linear_layer,
