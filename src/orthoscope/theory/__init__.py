@@ -103,7 +103,6 @@ from orthoscope.theory.haar.batch_norm import (
     smallest_eigenvalue_bound,
 )
 from orthoscope.theory.haar.moments import haar_moment, random_parameter_independence, weingarten
-from orthoscope.theory.kernel.closed_forms import leaky_slope
 from orthoscope.theory.kernel.convergence import (
     contraction_rate,
     convergence_case,
@@ -112,7 +111,7 @@ from orthoscope.theory.kernel.convergence import (
     slow_distance,
 )
 from orthoscope.theory.kernel.hermite import hermite_coefficients, hermite_polynomials, hermite_table
-from orthoscope.theory.kernel.kernel_map import KernelMap, gain_of_slope, kernel_map
+from orthoscope.theory.kernel.kernel_map import KernelMap, gain_of_slope, kernel_map, leaky_slope
 from orthoscope.theory.network import (
     Hyperparameters,
     Inputs,

@@ -9,11 +9,9 @@ import torch
 from mpmath import mp, mpf
 from torch import Tensor, nn
 
-from orthoscope.theory.kernel import closed_forms
 from orthoscope.theory.kernel.hermite import hermite_polynomials
-from orthoscope.theory.kernel.kernel_map import KernelMap, kernel_map
-from references import closed_forms as elementary
-from references import kernel_maps
+from orthoscope.theory.kernel.kernel_map import KernelMap, kernel_map, leaky_relu_overlap_map, relu_overlap_map
+from references import closed_forms, kernel_maps
 
 MAPS: dict[str, KernelMap] = {}
 REFERENCE = json.loads(kernel_maps.TABLE.read_text())
@@ -85,18 +83,18 @@ def test_the_stored_reference_is_what_mpmath_finds_again(name: str) -> None:
 
 
 CLOSED: list[tuple[Callable[[Tensor], Tensor] | str, Callable[[Tensor], Tensor]]] = [
-    ("relu", closed_forms.relu_overlap_map),
-    ("leaky_relu", lambda r: closed_forms.leaky_relu_overlap_map(r, 0.01)),
-    ("abs", lambda r: closed_forms.leaky_relu_overlap_map(r, -1.0)),
-    ("step", elementary.step_overlap_map),
-    ("sign", elementary.sign_overlap_map),
-    ("exp", elementary.exponential_overlap_map),
-    (lambda x: torch.exp(3 * x), lambda r: elementary.exponential_overlap_map(r, 3.0)),
-    ("sin", elementary.sine_overlap_map),
-    (lambda x: torch.sin(3 * x), lambda r: elementary.sine_overlap_map(r, 3.0)),
-    ("cos", elementary.cosine_overlap_map),
-    ("erf", elementary.erf_overlap_map),
-    (lambda x: torch.erf(5 * x), lambda r: elementary.erf_overlap_map(r, 5.0)),
+    ("relu", relu_overlap_map),
+    ("leaky_relu", lambda r: leaky_relu_overlap_map(r, 0.01)),
+    ("abs", lambda r: leaky_relu_overlap_map(r, -1.0)),
+    ("step", closed_forms.step_overlap_map),
+    ("sign", closed_forms.sign_overlap_map),
+    ("exp", closed_forms.exponential_overlap_map),
+    (lambda x: torch.exp(3 * x), lambda r: closed_forms.exponential_overlap_map(r, 3.0)),
+    ("sin", closed_forms.sine_overlap_map),
+    (lambda x: torch.sin(3 * x), lambda r: closed_forms.sine_overlap_map(r, 3.0)),
+    ("cos", closed_forms.cosine_overlap_map),
+    ("erf", closed_forms.erf_overlap_map),
+    (lambda x: torch.erf(5 * x), lambda r: closed_forms.erf_overlap_map(r, 5.0)),
 ]
 
 
@@ -157,7 +155,7 @@ def test_coefficients_are_of_the_activation_divided_by_its_scale() -> None:
     coefficients = torch.tensor([0.3, -1.0, 0.0, 0.7], dtype=torch.float64)
     kappa = kernel_map(lambda x: torch.einsum("k,k...->...", coefficients, hermite_polynomials(x, 4)))
     torch.testing.assert_close(kappa.coefficients(4), coefficients / coefficients.norm(), rtol=0, atol=1e-13)
-    expected = elementary.hermite_overlap_map(OVERLAPS, coefficients)
+    expected = closed_forms.hermite_overlap_map(OVERLAPS, coefficients)
     torch.testing.assert_close(kappa(OVERLAPS), expected, rtol=0, atol=ROUNDING)
 
 
@@ -273,7 +271,7 @@ def test_a_fast_sine_follows_its_closed_form_to_rounding(gain: float) -> None:
     kappa = kernel_map("sin", gain=gain)
     near = 1 - torch.logspace(-9, 0, 40, dtype=torch.float64)
     overlaps = torch.cat([-near, near])
-    exact = elementary.sine_overlap_map(overlaps, gain)
+    exact = closed_forms.sine_overlap_map(overlaps, gain)
     assert float((kappa(overlaps) - exact).abs().max()) < 1e-13
     assert kappa.slope_at_one == pytest.approx(gain**2 / math.tanh(gain**2), rel=1e-12)
 
@@ -282,7 +280,7 @@ def test_a_fast_sine_follows_its_closed_form_to_rounding(gain: float) -> None:
 def test_a_steep_error_function_follows_its_closed_form() -> None:
     near = 1 - torch.logspace(-9, 0, 40, dtype=torch.float64)
     overlaps = torch.cat([-near, near])
-    exact = elementary.erf_overlap_map(overlaps, 100.0)
+    exact = closed_forms.erf_overlap_map(overlaps, 100.0)
     assert float((kernel_map("erf", gain=100.0)(overlaps) - exact).abs().max()) < 1e-13
 
 
@@ -305,8 +303,8 @@ def test_closed_forms_of_sine_and_cosine_do_not_overflow(frequency: float) -> No
     square = mpf(frequency) ** 2
     sine = [float(mp.sinh(square * rho) / mp.sinh(square)) for rho in overlaps.tolist()]
     cosine = [float(mp.cosh(square * rho) / mp.cosh(square)) for rho in overlaps.tolist()]
-    assert elementary.sine_overlap_map(overlaps, frequency).tolist() == pytest.approx(sine, rel=1e-9, abs=1e-300)
-    assert elementary.cosine_overlap_map(overlaps, frequency).tolist() == pytest.approx(cosine, rel=1e-9, abs=1e-300)
+    assert closed_forms.sine_overlap_map(overlaps, frequency).tolist() == pytest.approx(sine, rel=1e-9, abs=1e-300)
+    assert closed_forms.cosine_overlap_map(overlaps, frequency).tolist() == pytest.approx(cosine, rel=1e-9, abs=1e-300)
 
 
 def test_too_many_jumps_are_refused_at_once() -> None:

@@ -51,7 +51,10 @@ def gradient_growth(
     phi = nonlinearity(activation, gain)
     if slope_if_linear(phi) is not None:
         return 0.5 * math.log((batch - least + 2) / (batch - least + 1))
-    _require_no_jump(phi)
+    kinks = torch.tensor(phi.kinks, dtype=torch.float64)
+    jumps = kinks[(phi(kinks + 1e-9) - phi(kinks - 1e-9)).abs() > JUMP]
+    if len(jumps):
+        raise ValueError(f"activation {phi.name} jumps at {jumps[0]:g}: there the gradient is not defined")
     multiplier = centered_multiplier(phi, batch) if centered else uncentered_multiplier(phi, batch)
     return 0.5 * math.log(multiplier)
 
@@ -115,10 +118,3 @@ def map_of_mean_squares(images: list[float], samples: int) -> Map:
     r"""The map of mean squares from what it makes of $I$ and $\mathbf{1}\mathbf{1}^\top$, which have 1, 1 and 1, n."""
     known = torch.tensor([[1.0, 1.0], [1.0, float(samples)]], dtype=torch.float64)
     return torch.linalg.solve(known, torch.tensor(images, dtype=torch.float64).view(2, 2), left=False)
-
-
-def _require_no_jump(phi: Nonlinearity) -> None:
-    kinks = torch.tensor(phi.kinks, dtype=torch.float64)
-    jumps = kinks[(phi(kinks + 1e-9) - phi(kinks - 1e-9)).abs() > JUMP]
-    if len(jumps):
-        raise ValueError(f"activation {phi.name} jumps at {jumps[0]:g}: there the gradient is not defined")

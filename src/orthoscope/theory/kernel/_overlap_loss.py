@@ -47,23 +47,16 @@ _SINGULAR = 1e-3
 _CHUNK = 2_000_000  # products held in memory at a time
 
 
-@dataclass(frozen=True)
-class PairMoments:
-    """Two forms of the same expectation: the first is accurate at 180 degrees, the second at 0."""
-
-    product: Float[Tensor, " angles"]  # E φ(X)φ(Y)
-    half_difference: Float[Tensor, " angles"]  # E (φ(X) - φ(Y))²/2, to full relative precision
-
-
-def pair_moments(phi: Nonlinearity, rule: GaussianRule, angles: Float[Tensor, " angles"]) -> PairMoments:
-    """The two expectations at every angle of [0, π]."""
+def pair_moments(phi: Nonlinearity, rule: GaussianRule, angles: Float[Tensor, " angles"]) -> tuple[Tensor, Tensor]:
+    r"""$\mathbb{E}\,\phi(X)\phi(Y)$, accurate near $\pi$, and $\mathbb{E}(\phi(X) - \phi(Y))^2/2$, accurate near 0."""
     kinks = torch.tensor([kink for kink in phi.kinks if -rule.reach < kink < rule.reach], dtype=torch.float64)
     steep = rule.narrowest < _STEEP and 2 * rule.reach / rule.narrowest > _STEEP_COUNT * len(rule.edges)
     smooth = rule.narrowest >= _NARROWEST and not len(kinks) and not steep
     if smooth:
         together = max(1, int(16 * min(1.0, rule.narrowest) ** 2))
         found = [_trapezoidal(phi, rule, some) for some in angles.split(together)]
-        return PairMoments(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+        product, half_difference = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return product, half_difference
     ends = torch.tensor([-rule.reach, rule.reach], dtype=torch.float64)
     start = GaussianRule(torch.cat([ends, kinks]).unique(), rule.reach).refined(WIDEST).edges
     fine = fewest_panels(resolving_edges(phi, start, _TOLERANCE, NARROWEST), kinks, WIDEST, rule.reach)
@@ -75,7 +68,8 @@ def pair_moments(phi: Nonlinearity, rule: GaussianRule, angles: Float[Tensor, " 
         )
     breaks = _Breaks(kinks, fine.edges[:: math.ceil(len(fine.edges) / _MOST_BREAKS) or 1], fine.centers, fine.width)
     pairs = [_split(phi, breaks, rule.reach, float(angle)) for angle in angles]
-    return PairMoments(*(torch.tensor(parts, dtype=torch.float64) for parts in zip(*pairs, strict=True)))
+    product, half_difference = torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2).T
+    return product, half_difference
 
 
 def _trapezoidal(phi: Nonlinearity, rule: GaussianRule, angles: Tensor) -> tuple[Tensor, Tensor]:
@@ -263,8 +257,8 @@ class GaussianPair:
         powers = torch.cos(angles[middle])[:, None] ** torch.arange(_TERMS, dtype=torch.float64)
         loss[middle] = self.energy - powers @ self.squares
         near, far = (angles > 0) & (angles <= _ANGLE), angles >= math.pi - _ANGLE
-        loss[near] = pair_moments(self.phi, self.rule, angles[near]).half_difference
-        loss[far] = self.energy - pair_moments(self.phi, self.rule, angles[far]).product
+        loss[near] = pair_moments(self.phi, self.rule, angles[near])[1]
+        loss[far] = self.energy - pair_moments(self.phi, self.rule, angles[far])[0]
         divided = loss * (self._softening + torch.sin(angles / 2) ** -self._power)
         divided[angles == 0] = self._divided_at_zero
         return divided
