@@ -10,10 +10,10 @@ from torch import Tensor
 NEAR = 0.5
 
 
-def add_product_(target: Tensor, left: Tensor, right: Tensor, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
-    r"""$T \leftarrow \beta T + \alpha AB$ in place; `target` is `(m, n)` or `(batch, m, n)`, by rows or by columns."""
+def add_product_(target: Tensor, left: Tensor, right: Tensor, alpha: float = 1.0) -> Tensor:
+    r"""$T \leftarrow T + \alpha AB$ in place; `target` is `(m, n)` or `(batch, m, n)`, by rows or by columns."""
     add = target.addmm_ if target.ndim == 2 else target.baddbmm_
-    return add(left, right, alpha=alpha, beta=beta)
+    return add(left, right, alpha=alpha)
 
 
 def plus_adjoint(square: Tensor) -> Tensor:
@@ -22,9 +22,9 @@ def plus_adjoint(square: Tensor) -> Tensor:
     return square.mH.clone(memory_format=torch.contiguous_format).add_(square)
 
 
-def skew_part(square: Tensor, scale: float = 1.0) -> Tensor:
-    r"""$\tfrac{s}{2}(S - S^\mathsf{H})$ with the factor $s$."""
-    return square.mH.clone(memory_format=torch.contiguous_format).sub_(square).mul_(-scale / 2)
+def skew_part(square: Tensor) -> Tensor:
+    r"""$\tfrac12(S - S^\mathsf{H})$."""
+    return square.mH.clone(memory_format=torch.contiguous_format).sub_(square).mul_(-1 / 2)
 
 
 def gram_excess(frame: Tensor) -> Tensor:

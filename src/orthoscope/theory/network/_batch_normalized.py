@@ -118,13 +118,7 @@ def _gaussian_moments(phi: Nonlinearity, overlap: float, rotation: bool) -> tupl
 @lru_cache(maxsize=32)
 def _centered(phi: Nonlinearity, samples: int) -> _Normalized:
     law = pair_law(phi, samples, centered=True)
-    first, second = phi(law.first), phi(law.second)
-    return _Normalized(
-        overlap=-1 / (samples - 1),
-        mean=law.average(first),
-        square=law.average(first.square()),
-        spread=law.average((first - second).square()) / 2,
-    )
+    return _averaged(law, -1 / (samples - 1), phi(law.first), phi(law.second))
 
 
 def _uncentered(phi: Nonlinearity, samples: int, overlap: float) -> _Normalized:
@@ -146,12 +140,12 @@ def _uncentered(phi: Nonlinearity, samples: int, overlap: float) -> _Normalized:
         law = stretched(uniform, samples, eigenvalue_ratio(overlap, samples))
     except ValueError as reason:
         raise NoTheory(f"batch norm without centering: {reason}") from reason
-    return _Normalized(
-        overlap=law.average(law.first * law.second),
-        mean=law.average(first),
-        square=law.average(first.square()),
-        spread=law.average((first - second).square()) / 2,
-    )
+    return _averaged(law, law.average(law.first * law.second), first, second)
+
+
+def _averaged(law: PairLaw, overlap: float, first: Tensor, second: Tensor) -> _Normalized:
+    spread = law.average((first - second).square()) / 2
+    return _Normalized(overlap, law.average(first), law.average(first.square()), spread)
 
 
 @lru_cache(maxsize=2)
