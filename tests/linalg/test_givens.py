@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
-from orthoscope.linalg import haar
-from orthoscope.linalg.givens import givens_coordinates, givens_count, givens_frame, givens_pairs
+from orthoscope.linalg import givens_coordinates, givens_count, givens_frame, givens_pairs, haar
 from orthoscope.linalg.givens._tiles import tile_order
 from orthoscope.linalg.polar import orthonormality_error
 from references import rotations
@@ -205,7 +204,7 @@ def test_transforms_of_torch_func_agree_with_loops(generator: torch.Generator) -
 
 COMPILED = """
 import torch
-from orthoscope.linalg.givens import givens_frame
+from orthoscope.linalg import givens_frame
 
 def loss(angles):
     return givens_frame(angles, 3, 2).pow(3).sum()

@@ -116,11 +116,12 @@ def _blocks(
 
 
 def _fill_by_caller_(draw: Draw, stream: RandomStream, out: Float[Tensor, "layers rows columns"]) -> None:
-    weights = draw(*out.shape, stream.generator)
+    layers, outputs, inputs = out.shape
+    weights = draw(layers, outputs, inputs, stream.generator)
     if weights.shape != out.shape:
         raise ValueError(
-            f"init returned weights of shape {tuple(weights.shape)} for {out.shape[0]} layers of {out.shape[1]} "
-            f"outputs and {out.shape[2]} inputs: return {tuple(out.shape)}"
+            f"init returned weights of shape {tuple(weights.shape)} for {layers} layers of {outputs} outputs "
+            f"and {inputs} inputs: return {tuple(out.shape)}"
         )
     out.copy_(weights)
 

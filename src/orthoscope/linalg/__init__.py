@@ -3,7 +3,8 @@
 from orthoscope.linalg.cayley import cayley_coordinates, cayley_frame
 from orthoscope.linalg.convolution import convolution_deviation, convolution_singular_values
 from orthoscope.linalg.exponential import exponential_frame, skew_exponential
-from orthoscope.linalg.givens import givens_coordinates, givens_count, givens_frame, givens_pairs
+from orthoscope.linalg.givens.elimination import givens_coordinates
+from orthoscope.linalg.givens.frame import givens_count, givens_frame, givens_pairs
 from orthoscope.linalg.gram_factor import (
     contrasts,
     gram_factor,

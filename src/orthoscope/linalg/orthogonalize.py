@@ -30,29 +30,21 @@ class Method:
     source: str
 
 
-_SMALL_VALUES = (
+_fails = (
     "values below the interval are multiplied by about {} and stay small: a spectrum like 1/i² is wrong by 0.7 at n=128"
-)
+).format
+_NULL_DIRECTIONS = "null directions are amplified to singular value 1"
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "rational": Method(
-            2,
-            "gram",
-            (3e-3, 1.0),
-            (0.93, 1.0),
-            _SMALL_VALUES.format("1000 (1700 in float64)"),
-            "Nakatsukasa et al. (2010)",
+            2, "gram", (3e-3, 1.0), (0.93, 1.0), _fails("1000 (1700 in float64)"), "Nakatsukasa et al. (2010)"
         ),
-        "keller": Method(5, "frobenius", (2e-3, 1.0), (0.68, 1.21), _SMALL_VALUES.format(485), "Jordan (2024)"),
-        "polar_express": Method(
-            5, "frobenius", (1e-3, 1.0), (0.84, 1.13), _SMALL_VALUES.format(967), "Amsel et al. (2025)"
-        ),
-        "cans": Method(5, "frobenius", (1e-3, 1.0), (0.88, 1.12), _SMALL_VALUES.format(1049), "Grishina et al. (2025)"),
-        "cubic": Method(15, "frobenius", (5e-3, 1.0), (0.99, 1.0), _SMALL_VALUES.format(438), "Björck & Bowie (1971)"),
-        "exact": Method(
-            1, "none", (0.0, 1.0), (1.0, 1.0), "null directions are amplified to singular value 1", "polar_factor"
-        ),
+        "keller": Method(5, "frobenius", (2e-3, 1.0), (0.68, 1.21), _fails(485), "Jordan (2024)"),
+        "polar_express": Method(5, "frobenius", (1e-3, 1.0), (0.84, 1.13), _fails(967), "Amsel et al. (2025)"),
+        "cans": Method(5, "frobenius", (1e-3, 1.0), (0.88, 1.12), _fails(1049), "Grishina et al. (2025)"),
+        "cubic": Method(15, "frobenius", (5e-3, 1.0), (0.99, 1.0), _fails(438), "Björck & Bowie (1971)"),
+        "exact": Method(1, "none", (0.0, 1.0), (1.0, 1.0), _NULL_DIRECTIONS, "polar_factor"),
     }
 )
 

@@ -112,22 +112,20 @@ from orthoscope.theory.kernel.convergence import (
 )
 from orthoscope.theory.kernel.hermite import hermite_coefficients, hermite_polynomials, hermite_table
 from orthoscope.theory.kernel.kernel_map import KernelMap, gain_of_slope, kernel_map, leaky_slope
-from orthoscope.theory.network import (
+from orthoscope.theory.network.hyperparameters import (
     Hyperparameters,
     Inputs,
     LinearLaw,
     LostSignal,
     NoTheory,
-    Propagation,
-    Signal,
+    gaussian_inputs,
+)
+from orthoscope.theory.network.layers import Signal
+from orthoscope.theory.network.propagation import Propagation, long_run, propagate, propagated_layers, sources_of
+from orthoscope.theory.network.spectrum import (
     effective_rank,
     gap_of_overlaps,
-    gaussian_inputs,
     isometry_gap_of_overlaps,
-    long_run,
-    propagate,
-    propagated_layers,
-    sources_of,
     spread_law,
     typical_spectrum,
 )
