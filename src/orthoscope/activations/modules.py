@@ -191,7 +191,8 @@ def toward_identity(activation: nn.Module, strength: float) -> nn.Module:
         below = getattr(activation, "negative_slope", 0.0)
         return nn.LeakyReLU(1 - strength * (1 - below), inplace=activation.inplace)
     twin = out_of_place(activation)
-    if not _has_one_slope_at_zero(twin):
+    left, right = slope_of(twin)(torch.tensor([-1e-7, 1e-7], dtype=torch.float64)).tolist()
+    if not (abs(left - right) <= 1e-3 * max(abs(left), abs(right)) and abs(left) >= 1e-3):  # nan too
         return BlendedActivation(twin, strength)
     value, slope = value_and_slope_at_zero(twin)
     return ShapedActivation(twin if (value, slope) == (0.0, 1.0) else CenteredActivation(twin), strength)
@@ -208,9 +209,3 @@ def value_and_slope_at_zero(activation: nn.Module) -> tuple[float, float]:
     with torch.no_grad():
         value = twin(origin.clone())  # a clone: it may work in place
     return float(value), float(slope_of(twin)(origin))
-
-
-def _has_one_slope_at_zero(activation: nn.Module) -> bool:
-    """Whether the slopes left and right of 0 agree and are not 0, so that small gains lead to a straight line."""
-    left, right = slope_of(activation)(torch.tensor([-1e-7, 1e-7], dtype=torch.float64)).tolist()
-    return bool(abs(left - right) <= 1e-3 * max(abs(left), abs(right)) and abs(left) >= 1e-3)

@@ -41,7 +41,8 @@ def haar_contraction(width: int) -> float:
     For $XX^\top = I + E$, $\psi = \|E\|_F^2/(2d)$ to second order, and BN removes the diagonal of $WEW^\top$, on
     average $d \cdot 2\|E\|_F^2/(d(d+2))$ of $\|E\|_F^2$.
     """
-    _refuse_width(width)
+    if width < 1:
+        raise ValueError(f"width is 1 or more, got {width}")
     return width / (width + 2)
 
 
@@ -289,11 +290,6 @@ def _normalized(spectrum: Spectrum) -> Spectrum:
     if off > tolerance:
         raise ValueError(f"after batch norm {width} eigenvalues add up to {width}, got a sum off by {off:.3g}: rescale")
     return eigenvalues
-
-
-def _refuse_width(width: int) -> None:
-    if width < 1:
-        raise ValueError(f"width is 1 or more, got {width}")
 
 
 def _refuse_gap(gap: Scalar) -> None:
