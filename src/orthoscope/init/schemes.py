@@ -16,7 +16,7 @@ from torch.nn.parameter import is_lazy
 from orthoscope.init.weights import WeightLayer, blocks_shape, check_accepted, fans, fill_, normal_blocks, write_
 from orthoscope.linalg import group_matrices, haar
 from orthoscope.linalg.convolution import from_polyphase
-from orthoscope.linalg.spectra import svd
+from orthoscope.linalg.polar import svd
 
 
 def gaussian_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:

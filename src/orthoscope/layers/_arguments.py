@@ -10,7 +10,7 @@ from torch.nn.utils import parametrize
 from orthoscope.layers._starting_weight import STARTS
 from orthoscope.layers.charts import CHARTS, chosen_map
 from orthoscope.layers.parametrization import Layout
-from orthoscope.linalg.givens import givens_count
+from orthoscope.linalg import givens_count
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from orthoscope.linalg import givens_coordinates, givens_count, givens_frame
 from orthoscope.linalg.cayley import cayley_coordinates, cayley_frame
 from orthoscope.linalg.exponential import exponential_frame
-from orthoscope.linalg.givens import givens_coordinates, givens_count, givens_frame
 from orthoscope.linalg.householder import householder_coordinates, householder_frame
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from orthoscope.linalg import gram_singular_values, weight_matrix
-from orthoscope.metrics.gram import cosines, entropy_rank
+from orthoscope.metrics.representations import cosines, entropy_rank
 from orthoscope.probe.hooks import version
 from orthoscope.probe.layers import largest_of, measurable_stacks
 from orthoscope.probe.modules import observable_modules, owned_parameters

@@ -11,9 +11,15 @@ from torch import Tensor
 
 from orthoscope.findings import Status
 from orthoscope.linalg import gram_singular_values
-from orthoscope.metrics import gram
-from orthoscope.metrics.gram import counted_rank, energy_rank, entropy_rank
-from orthoscope.metrics.representations import factor_isometry_gap
+from orthoscope.metrics.representations import (
+    counted_rank,
+    energy_rank,
+    entropy_rank,
+    factor_isometry_gap,
+    gram_gap,
+    gram_mean_energy,
+    gram_overlap,
+)
 from orthoscope.probe.batches import Call, tensors_in
 from orthoscope.probe.hooks import ModuleCall, Observer
 from orthoscope.probe.modules import class_name, owned_parameters
@@ -251,13 +257,13 @@ def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "l
     inner = stack @ stack.mT
     spectrum = gram_singular_values(inner)
     columns = {
-        "gap": gram.gap(inner),
+        "gap": gram_gap(inner),
         "isometry_gap": factor_isometry_gap(stack),
         "effective_rank": entropy_rank(spectrum),
         "stable_rank": energy_rank(spectrum),
         "numerical_rank": counted_rank(spectrum, samples, torch.float32),
-        "overlap": gram.overlap(inner),
-        "mean_energy": gram.mean_share(inner),
+        "overlap": gram_overlap(inner),
+        "mean_energy": gram_mean_energy(inner),
     }
     return torch.stack([columns[name] for name in Representation.__dataclass_fields__], dim=-1)
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from orthoscope.linalg.spectra import svd
+from orthoscope.linalg.polar import svd
 from orthoscope.linalg.top_triplets import block_width, top_triplets
 from orthoscope.probe.batches import as_call
 from orthoscope.probe.jacobians._operator import JacobianOperator
