@@ -13,14 +13,7 @@ from torch import Tensor, nn
 
 from orthoscope.activations import Activation, activation
 from orthoscope.init import Scheme, initialize_
-from orthoscope.models.blocks import (
-    ResidualBlock,
-    convolution,
-    linear,
-    map_norm,
-    require_positive,
-    vector_norm,
-)
+from orthoscope.models.blocks import ResidualBlock, convolution, linear, map_norm, require_positive, vector_norm
 
 # ResNet34: 16 blocks of two layers, a stem and a head; in type 3 spread over four stages.
 _RESNET34_STAGES = (3, 4, 6, 3)

@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from orthoscope.sweep._dispatch import Dispatcher
 from orthoscope.sweep._engines import Engine, InlineEngine, check_engine, open_engine
@@ -103,7 +96,9 @@ def run(
     """
     began = time.perf_counter()
     check_engine(engine, workers, scheduler)
-    _check(version, attempts)
+    check_version(version)
+    if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
+        raise ValueError(f"attempts={attempts!r}: a run needs at least one, give a whole number")
     folder, name = Path(store).resolve(), name_of(function)  # absolute: workers may have another working directory
     sweep = secrets.token_hex(4)
     keys, jobs = _jobs(grid, lambda config: Job(str(folder), name, version, config, attempts, sweep))
@@ -151,14 +146,8 @@ def bar(total: int, done: int, wanted: bool, console: Console | None = None) -> 
     store do not count as speed for the remaining time.
     """
     console = console or Console(stderr=True)
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
+    times = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
+    columns = BarColumn(), MofNCompleteColumn(), *times, TextColumn("{task.description}")
     with Progress(*columns, console=console, transient=True, disable=not (wanted and console.is_terminal)) as progress:
         task = progress.add_task("", total=total, completed=done)
 
@@ -167,12 +156,6 @@ def bar(total: int, done: int, wanted: bool, console: Console | None = None) -> 
             progress.update(task, completed=done, description=", ".join(remarks))
 
         yield show
-
-
-def _check(version: object, attempts: object) -> None:
-    check_version(version)
-    if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
-        raise ValueError(f"attempts={attempts!r}: a run needs at least one, give a whole number")
 
 
 def _prepare(folder: Path) -> None:
