@@ -46,7 +46,7 @@ def test_invalid_options_are_refused() -> None:
         (ValueError, r"needs at least 1 step, got 0", lambda: Muon([weight], steps=0)),
         (
             TypeError,
-            r"needs a whole number of steps, got 2.5",
+            r"steps must be a whole number or None, got 2.5",
             lambda: Muon([{"params": [weight], "steps": 2.5}]),
         ),
         (TypeError, r"process_group must be a group .* got 'x': pass", lambda: Muon([weight], process_group="x")),
@@ -77,7 +77,7 @@ def test_arguments_of_a_wrong_type_are_refused_by_name() -> None:
 MISTYPED = [
     r"TypeError: parts and groups must be whole numbers, got 2.0 and 1: convert with int\(\)",
     r"TypeError: parts and groups must be whole numbers, got 1 and '2'",
-    r"TypeError: needs a whole number of steps, got 2.5",
+    r"TypeError: steps must be a whole number or None, got 2.5",
     r"TypeError: .*a real floating type, got dtype='float32'",
     r"TypeError: project_ writes to a tensor, got Linear: pass the weight of a layer",
 ]

@@ -22,7 +22,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class DownloadError(RuntimeError):
-    """A package manager that failed or took too long; the message ends with its own error."""
+    """A package manager that failed or took too long, or a package that does not hold what the catalog says."""
 
 
 class ToolMissingError(DownloadError):

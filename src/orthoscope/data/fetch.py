@@ -31,10 +31,6 @@ class FetchError(RuntimeError):
     """A dataset that could not be fetched: one sentence with the reason and what to do."""
 
 
-class ArchiveError(RuntimeError):
-    """An archive that is damaged, or does not hold what the catalog says."""
-
-
 def get(name: str, directory: Directory | None = None, progress: Progress | None = None) -> Path:
     """Make sure that a dataset is on this machine, and return its folder.
 
@@ -62,7 +58,7 @@ def get(name: str, directory: Directory | None = None, progress: Progress | None
     except ToolMissingError as error:
         names = ", ".join(file.name for file in entry.all_files)
         raise FetchError(f"{error}, or copy {names} into {folder} yourself") from error
-    except (DownloadError, ArchiveError) as error:
+    except DownloadError as error:
         raise FetchError(f"{name} was not fetched and nothing was stored: {error}") from error
     except OSError as error:
         raise FetchError(
@@ -135,9 +131,9 @@ def _extract(archive: Path, files: Iterable[DataFile], folder: Path, report: Cal
                     _store(cast(BufferedIOBase, tar.extractfile(member)), wanted.pop(name), folder, report)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         reason = str(error).partition("\n")[0].removesuffix(":")  # tarfile lists every format it tried
-        raise ArchiveError(f"{archive.name} is damaged ({reason})") from error
+        raise DownloadError(f"{archive.name} is damaged ({reason})") from error
     if wanted:
-        raise ArchiveError(f"{archive.name} does not hold {', '.join(wanted)}")
+        raise DownloadError(f"{archive.name} does not hold {', '.join(wanted)}")
 
 
 def _store(contents: BufferedIOBase, file: DataFile, folder: Path, report: Callable[[int], None]) -> None:
@@ -145,7 +141,7 @@ def _store(contents: BufferedIOBase, file: DataFile, folder: Path, report: Calla
         contents = gzip.GzipFile(fileobj=contents)
     with contents, (folder / file.name).open("wb") as sink:
         if not _copy_checked(contents, file, report, sink):
-            raise ArchiveError(f"{file.name} differs from its pinned sha256 {file.sha256}")
+            raise DownloadError(f"{file.name} differs from its pinned sha256 {file.sha256}")
         # Flushed before it is renamed into place: a power failure must not leave an empty file of that name.
         sink.flush()
         os.fsync(sink.fileno())

@@ -33,6 +33,8 @@ def check_muon_options(options: Group) -> None:
     method, steps = options["method"], options["steps"]
     if method not in METHODS and method != "auto":
         raise ValueError(f"method must be one of 'auto', {', '.join(map(repr, METHODS))}, got {method!r}")
+    if steps is not None and not isinstance(steps, int):
+        raise TypeError(f"steps must be a whole number or None, got {steps!r}: leave it out for the method's default")
     # Whether method, steps and dtype go together is known to `orthogonalize`, which checks before it computes.
     orthogonalize(torch.empty(0, 0), method, steps, dtype=options["dtype"])
     check_scale(options["scale"])
