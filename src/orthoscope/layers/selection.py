@@ -66,7 +66,8 @@ def selected(
     patterns = [selection] if isinstance(selection, str) else list(selection)
     for pattern in patterns:
         if not any(matches(name, pattern) for name in names):
-            raise ValueError(f"{pattern!r} matches no weight of a known layer: choose among {', '.join(names) or 'none'}")
+            have = ", ".join(names) or "none"
+            raise ValueError(f"{pattern!r} matches no weight of a known layer: choose among {have}")
     return [name for name in names if any(matches(name, pattern) for pattern in patterns)]
 
 
