@@ -58,12 +58,14 @@ def entry_named(name: str) -> Entry:
 
 def _idx_files(folder: str, suffix: str, *sums: str) -> dict[str, tuple[DataFile, ...]]:
     """The files of MNIST or Fashion-MNIST; checksums are of training images and labels, test images and labels."""
-    names = ("train-images-idx3", 16 + 60_000 * 28**2), ("train-labels-idx1", 8 + 60_000)
-    names += ("t10k-images-idx3", 16 + 10_000 * 28**2), ("t10k-labels-idx1", 8 + 10_000)
-    files = tuple(
-        DataFile(f"{name}-ubyte", f"{folder}/{name}-ubyte{suffix}", size, sha256)
-        for (name, size), sha256 in zip(names, sums, strict=True)
-    )
+    sizes = {
+        "train-images-idx3-ubyte": 16 + 60_000 * 28 * 28,
+        "train-labels-idx1-ubyte": 8 + 60_000,
+        "t10k-images-idx3-ubyte": 16 + 10_000 * 28 * 28,
+        "t10k-labels-idx1-ubyte": 8 + 10_000,
+    }
+    named = zip(sizes.items(), sums, strict=True)
+    files = tuple(DataFile(name, f"{folder}/{name}{suffix}", size, sha256) for (name, size), sha256 in named)
     return {"train": files[:2], "test": files[2:]}
 
 
