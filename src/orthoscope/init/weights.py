@@ -14,7 +14,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from orthoscope.layers.selection import WeightLayer, embedding_parameters
+from orthoscope.layers.selection import WeightLayer
 from orthoscope.linalg import group_matrices, weight_of_group_matrices
 
 _ENTRIES = 8  # sampled of every weight and bias; training changes all of them
@@ -24,7 +24,7 @@ def weight_layers(model: nn.Module) -> list[tuple[str, WeightLayer]]:
     """Linear and convolutional layers in order of definition, without those tied to an embedding."""
     if not isinstance(model, nn.Module):
         raise ValueError(f"a network or a layer is initialized, got a {type(model).__name__}")
-    embeddings = embedding_parameters(model)
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)}
     return [
         (name, module)
         for name, module in model.named_modules()
