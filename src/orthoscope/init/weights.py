@@ -14,8 +14,9 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from orthoscope.layers.selection import WeightLayer
 from orthoscope.linalg import group_matrices, weight_of_group_matrices
+
+WeightLayer = nn.Linear | _ConvNd
 
 _ENTRIES = 8  # sampled of every weight and bias; training changes all of them
 

@@ -165,8 +165,8 @@ class OrthogonalityPenalty(nn.Module):
                     f"{name} is of type {layer.weight.dtype}, and a penalty needs real floating-point numbers: leave it"
                     " out by `include`"
                 )
-            is_operator = self.convolution == "operator" and isinstance(layer, _ConvNd)
-            if is_operator and max(layer.stride) > 1 and max(layer.dilation) > 1:
+            is_operator = self.convolution == "operator"
+            if is_operator and isinstance(layer, _ConvNd) and max(layer.stride) > 1 and max(layer.dilation) > 1:
                 raise ValueError(
                     f"{name} is both strided and dilated, for which there is no operator form: "
                     f"leave it out by `include`, or use convolution='matrix'"
