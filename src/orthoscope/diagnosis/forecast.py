@@ -286,11 +286,7 @@ def mlp_arguments(target: str) -> tuple[dict[str, Any], range]:
         raise TargetError(
             f"{target!r} cannot be predicted: write mlp(activation=gelu, norm=layer, depth=1..500, width=256)"
         )
-    accepted = BUILTIN[name].accepted()
-    for argument in given:
-        if argument not in accepted:
-            raise TargetError(f"{name} has no argument {argument!r}: choose from {', '.join(accepted)}")
-    arguments = accepted | given
+    arguments = BUILTIN[name].arguments(name, given)
     return arguments, _range(arguments["depth"])
 
 

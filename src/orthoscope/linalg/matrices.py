@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from jaxtyping import Float
+from jaxtyping import Inexact
 from torch import Tensor
 
 
-def weight_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "rows fan_in"]:
+def weight_matrix(weight: Inexact[Tensor, "out *rest"]) -> Inexact[Tensor, "rows fan_in"]:
     """A weight as `(out, in)`: a convolution is `(out, in·k·k)`, one flattened filter a row; a vector is one row.
 
     This is the matrix of one output position. It is not the matrix of the whole convolution as a

@@ -90,8 +90,15 @@ _PRECISE = (torch.float32, torch.float64)
 # fifteen products, but small ones are bound by latency. A heuristic.
 _RATIONAL_SIDE = 256
 
-# On a CPU a stack goes through in parts of about this many bytes, so that temporaries stay small.
-_PART_BYTES = 1 << 19
+# Bytes of matrices in one stack, by device type. Batching saves the overhead of small calls, which a CPU does not
+# notice beyond about a megabyte; an accelerator needs more parallel work. Temporaries grow with the stack.
+_STACK_BYTES = {"cpu": 1 << 20}
+_ACCELERATOR_STACK_BYTES = 1 << 26
+
+
+def stack_length(nbytes: int, device_type: str) -> int:
+    """Number of matrices, or tensors, of `nbytes` bytes in one stack; at least 1."""
+    return max(1, _STACK_BYTES.get(device_type, _ACCELERATOR_STACK_BYTES) // max(1, nbytes))
 
 
 def chosen_method(matrix: Tensor, dtype: torch.dtype | None = None) -> str:
@@ -162,11 +169,15 @@ def orthogonalize(
     if matrix.numel() == 0:
         return matrix.clone()
     stack = matrix.reshape(-1, *matrix.shape[-2:])
-    on_cpu = stack.device.type == "cpu"
-    length = max(1, _PART_BYTES // (stack[0].numel() * computed.itemsize)) if on_cpu else len(stack)
+    length = stack_length(stack[0].numel() * computed.itemsize, stack.device.type)
     with full_precision(matrix.device.type):
-        parts = [_orthogonalized(part, method, steps, computed).to(matrix.dtype) for part in stack.split(length)]
-    return (parts[0] if len(parts) == 1 else torch.cat(parts)).reshape(matrix.shape).contiguous()
+        if len(stack) <= length:
+            result = _orthogonalized(stack, method, steps, computed).to(matrix.dtype)
+        else:
+            result = torch.empty_like(stack, memory_format=torch.contiguous_format)
+            for part, place in zip(stack.split(length), result.split(length), strict=True):
+                place.copy_(_orthogonalized(part, method, steps, computed))
+    return result.reshape(matrix.shape).contiguous()
 
 
 def orthogonalized_values(singular_values: Tensor, method: str, steps: int | None = None) -> Tensor:

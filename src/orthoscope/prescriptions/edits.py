@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 from torch.nn.modules.batchnorm import _NormBase
 
-from orthoscope.init.schemes import weight_layers
+from orthoscope.init.weights import weight_layers
 from orthoscope.models.blocks import ResidualBlock
 from orthoscope.probe.batches import as_call, tensors_in
 from orthoscope.probe.jacobians.additions import AdditionRecorder

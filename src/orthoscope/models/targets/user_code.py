@@ -65,15 +65,12 @@ def running(text: str, *folders: Path) -> Iterator[None]:
         raise
     # A script may call sys.exit: SystemExit is not an Exception.
     except (Exception, SystemExit) as error:
-        raise TargetError(f"{text!r} raised {type(error).__name__}: {_first_line(error)}") from error
+        message = next(iter(str(error).strip().splitlines()), "no message")
+        raise TargetError(f"{text!r} raised {type(error).__name__}: {message}") from error
     finally:
         # Only what was added here: user code may have added folders of its own.
         for folder in added:
             sys.path.remove(folder)
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), "no message")
 
 
 def _import(name: str, text: str, folders: tuple[Path, ...]) -> ModuleType:
