@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from orthoscope.diagnosis.document import alignment_document
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, alignment_document
 from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, residual_alignment
 from orthoscope.metrics.jacobians import DepthLaw, defined_median, depth_law
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians

@@ -12,11 +12,10 @@ from typing import Any
 import torch
 
 from orthoscope.diagnosis.checks import CheckValue, fitted_slope, rank_share
-from orthoscope.diagnosis.document import prediction_document
+from orthoscope.diagnosis.document import Viewed, prediction_document
 from orthoscope.diagnosis.expectations import Expected, expected_numbers
 from orthoscope.diagnosis.inspection import mlp_hyperparameters
 from orthoscope.diagnosis.rules import RULES, conclude
-from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 from orthoscope.models import TargetError
 from orthoscope.models.targets import BUILTIN, parse_call

@@ -13,8 +13,7 @@ from torch.nn import functional as F
 
 from orthoscope.diagnosis import Diagnosis, diagnose
 from orthoscope.diagnosis.calibration import trained
-from orthoscope.diagnosis.document import environment
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, environment
 from orthoscope.findings import Verdict
 from orthoscope.prescriptions._tasks import constant_loss, fitting_task, shallow_network
 from orthoscope.probe.modules import unwrapped

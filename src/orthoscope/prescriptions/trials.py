@@ -8,8 +8,7 @@ from typing import Any
 from torch import nn
 
 from orthoscope.diagnosis import Diagnosis, diagnose
-from orthoscope.diagnosis.document import environment
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, environment
 from orthoscope.findings import State, Symptom, Verdict
 from orthoscope.prescriptions.comparison import Axes, Comparison, axes, compare, effect, kept
 from orthoscope.prescriptions.confirmation import Confirmation

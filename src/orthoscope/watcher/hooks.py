@@ -17,8 +17,7 @@ from torch.optim.optimizer import (
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.diagnosis.diagnosis import Diagnosis
-from orthoscope.diagnosis.document import environment, omissions
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, environment, omissions
 from orthoscope.findings import Verdict
 from orthoscope.probe.batches import Call, first_samples
 from orthoscope.probe.modules import unwrapped
