@@ -14,7 +14,7 @@ from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, 
 from orthoscope.metrics.jacobians import DepthLaw, defined_median, depth_law
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
 from orthoscope.probe.batches import Call, as_call, first_samples
-from orthoscope.probe.modules import class_name, unwrapped
+from orthoscope.probe.hooks import class_name, unwrapped
 from orthoscope.report.document import ResidualDocument
 
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"

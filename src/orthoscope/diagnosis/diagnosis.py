@@ -10,17 +10,16 @@ from typing import Any
 from torch import nn
 
 from orthoscope.diagnosis.alignment import Alignment, align
-from orthoscope.diagnosis.calibration import risk
 from orthoscope.diagnosis.checks import GradientProfile, fitted_slope, gradient_profile, weight_layers
 from orthoscope.diagnosis.document import Viewed, diagnosis_document
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
-from orthoscope.diagnosis.rules import RULES, judge
+from orthoscope.diagnosis.rules import RULES, judge, risk
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, Status, record
 from orthoscope.probe.batches import as_call
 from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
-from orthoscope.probe.modules import class_name, unwrapped
+from orthoscope.probe.hooks import class_name, unwrapped
 from orthoscope.probe.record import Loss
 from orthoscope.report.document import DiagnosisDocument
 

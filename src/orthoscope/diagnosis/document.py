@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from orthoscope import report
-from orthoscope.diagnosis.calibration import CALIBRATION
 from orthoscope.diagnosis.expectations import Expected
+from orthoscope.diagnosis.rules import CALIBRATION
 from orthoscope.findings import Finding, State, Verdict
 from orthoscope.metrics.jacobians import defined_median
 from orthoscope.probe import Layer

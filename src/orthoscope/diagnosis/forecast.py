@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from orthoscope.diagnosis.checks import CheckValue, fitted_slope, rank_share
+from orthoscope.diagnosis.checks import CheckValue, extreme_of, fitted_slope, growth_along, rank_share
 from orthoscope.diagnosis.document import Viewed, prediction_document
 from orthoscope.diagnosis.expectations import Expected, expected_numbers
 from orthoscope.diagnosis.inspection import mlp_hyperparameters
@@ -81,6 +81,10 @@ class Prospect:
     def _weight_layers(self) -> int:
         return max(1, len(self.log_gradients))
 
+    @property
+    def _names(self) -> list[str]:
+        return [_layer(index) for index in range(len(self.log_gradients))]
+
     def _overflows(self) -> CheckValue:
         broken = [index for index, layer in enumerate(self.layers) if layer.rms > _LARGEST]
         return CheckValue(float(len(broken)), lambda limit: _layer(broken[0]))
@@ -97,20 +101,11 @@ class Prospect:
         )
 
     def _gradient_growth(self) -> CheckValue:
-        norms = self.log_gradients
-
-        def begins(limit: float) -> str:
-            sign = math.copysign(1, limit)
-            beyond = (k for k in range(len(norms) - 1, -1, -1) if sign * (norms[k] - norms[-1]) > abs(limit))
-            return _layer(next(beyond, 0))
-
-        return CheckValue(self.growth, begins, weight_layers=self._weight_layers)
+        return growth_along(self._names, self.log_gradients, self.growth, None, self._weight_layers)
 
     def _extreme(self, extreme: Callable[..., float]) -> CheckValue:
         norms = self.log_gradients
-        if any(map(math.isnan, norms)):
-            return CheckValue(math.nan)
-        return CheckValue(extreme(norms) - norms[-1], lambda limit: _layer(norms.index(extreme(norms))))
+        return CheckValue(math.nan) if any(map(math.isnan, norms)) else extreme_of(self._names, norms, extreme)
 
 
 def _layer(index: int) -> str:

@@ -18,7 +18,7 @@ from torch.nn.parameter import is_lazy
 from orthoscope.activations import activation_modules, nonlinearity
 from orthoscope.init import bias_variance, weight_sample, weight_variance
 from orthoscope.init.schemes import weight_layers
-from orthoscope.init.weights import is_sharded
+from orthoscope.linalg.matrices import is_sharded
 from orthoscope.models import MLP
 from orthoscope.models.blocks import ResidualBlock, require_positive, structure
 from orthoscope.theory import Hyperparameters, LinearLaw, NoTheory

@@ -12,10 +12,10 @@ from torch.nn.modules.batchnorm import _NormBase
 from orthoscope.init.schemes import weight_layers
 from orthoscope.models.blocks import ResidualBlock
 from orthoscope.probe.batches import as_call, tensors_in
+from orthoscope.probe.hooks import unwrapped
 from orthoscope.probe.jacobians.additions import AdditionRecorder
 from orthoscope.probe.jacobians.branches import IDENTITY, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
-from orthoscope.probe.modules import unwrapped
 
 
 def scale_branches_(model: nn.Module, batch: Any, scale: float | None = None) -> list[str]:

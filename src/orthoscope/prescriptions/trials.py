@@ -14,7 +14,7 @@ from orthoscope.prescriptions.comparison import Axes, Comparison, axes, compare,
 from orthoscope.prescriptions.confirmation import Confirmation
 from orthoscope.prescriptions.plan import Plan, prescribe
 from orthoscope.prescriptions.prescription import Prescription, snippet
-from orthoscope.probe.modules import unwrapped
+from orthoscope.probe.hooks import unwrapped
 from orthoscope.report.document import Confirmations, FixDocument, FixOutcome, Verdicts, copied
 
 

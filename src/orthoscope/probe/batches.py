@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,19 +77,13 @@ def as_call(model: nn.Module, batch: Any, with_target: bool = False) -> Call:
 def first_samples(call: Call, samples: int) -> Call:
     """The first samples of every tensor that counts them; all of them, if there are no more."""
     count = call.samples
-
-    def cut(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return value[:samples] if value.ndim and value.shape[0] == count else value
-        if isinstance(value, Mapping):
-            return {key: cut(item) for key, item in value.items()}
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*map(cut, value))
-        return type(value)(cut(item) for item in value) if isinstance(value, (tuple, list)) else value
-
     if count <= samples:
         return call
-    return Call(cut(tuple(call.args)), cut(dict(call.kwargs)), cut(call.target))
+    cut = mapped(
+        (tuple(call.args), dict(call.kwargs), call.target),
+        lambda tensor: tensor[:samples] if tensor.ndim and tensor.shape[0] == count else tensor,
+    )
+    return Call(*cut)
 
 
 def _accepts(model: nn.Module, names: Mapping[str, Any]) -> bool:
@@ -110,24 +104,31 @@ def _takes_one_argument(model: nn.Module, or_needs_one: bool) -> bool:
     return len(counted) == 1
 
 
-def copied(value: Any, device: torch.device, differentiable: bool = False) -> Any:
+def mapped(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """The same nested tuples, lists, dicts and dataclasses, with `function` of every tensor in its place."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return {key: mapped(item, function) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = (mapped(item, function) for item in value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [entry.name for entry in dataclasses.fields(value) if entry.init]
+        return dataclasses.replace(value, **{name: mapped(getattr(value, name), function) for name in names})
+    return value
+
+
+def copied(value: Any, device: torch.device, differentiable: bool = False, precision: torch.dtype | None = None) -> Any:
     """The same nested value on `device`, every tensor a copy; floating ones part of the gradient graph if asked.
 
     Copies keep the user's batch safe from in-place models; the extra clone makes them non-leaves,
     so that such models do not fail either.
     """
-    if isinstance(value, Tensor):
-        copy = value.detach().to(device).clone()
-        return copy.requires_grad_().clone() if differentiable and copy.is_floating_point() else copy
-    if isinstance(value, Mapping):
-        return {key: copied(item, device, differentiable) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(copied(item, device, differentiable) for item in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(copied(item, device, differentiable) for item in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = (entry.name for entry in dataclasses.fields(value) if entry.init)
-        return dataclasses.replace(
-            value, **{name: copied(getattr(value, name), device, differentiable) for name in names}
-        )
-    return value
+
+    def copy(tensor: Tensor) -> Tensor:
+        floating = tensor.is_floating_point()
+        fresh = tensor.detach().to(device, precision if floating else None).clone()
+        return fresh.requires_grad_().clone() if differentiable and floating else fresh
+
+    return mapped(value, copy)

@@ -14,10 +14,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from orthoscope.linalg import gram_singular_values, weight_matrix
+from orthoscope.linalg.matrices import is_sharded
 from orthoscope.metrics.gram import cosines, entropy_rank
-from orthoscope.probe.hooks import version
+from orthoscope.probe.hooks import observable_modules, owned_parameters, version
 from orthoscope.probe.layers import largest_of, measurable_stacks
-from orthoscope.probe.modules import observable_modules, owned_parameters
 from orthoscope.probe.restore import address
 from orthoscope.probe.samples import evenly_spaced
 
@@ -196,7 +196,7 @@ def weight_spectra(weights: WeightReferences) -> Mapping[str, WeightSpectrum]:
 def _matrix(module: nn.Module) -> Tensor | None:
     plain = isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) and getattr(module, "groups", 1) == 1
     weight = getattr(module, "weight", None) if plain else None
-    if not isinstance(weight, Tensor) or hasattr(weight, "full_tensor") or not weight.is_floating_point():
+    if not isinstance(weight, Tensor) or is_sharded(weight) or not weight.is_floating_point():
         return None
     matrix = weight_matrix(weight.detach())
     small = matrix.numel() > 0 and min(matrix.shape) <= _LARGEST_SIDE

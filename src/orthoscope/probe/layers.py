@@ -15,8 +15,7 @@ from orthoscope.metrics import gram
 from orthoscope.metrics.gram import counted_rank, energy_rank, entropy_rank
 from orthoscope.metrics.representations import factor_isometry_gap
 from orthoscope.probe.batches import Call, tensors_in
-from orthoscope.probe.hooks import ModuleCall, Observer
-from orthoscope.probe.modules import class_name, owned_parameters
+from orthoscope.probe.hooks import ModuleCall, Observer, class_name, owned_parameters
 
 # Energy around the mean, relative to all energy, below which float32 rows are the same row.
 _IDENTICAL = 1e-13

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from orthoscope.probe.batches import Call, as_call, copied, tensors_in
-from orthoscope.probe.hooks import Observer
+from orthoscope.probe.hooks import Observer, observable_modules, unwrapped
 from orthoscope.probe.layers import Layer, input_layer, layers_of
-from orthoscope.probe.modules import observable_modules, unwrapped
 from orthoscope.probe.restore import probing_mode, unguarded, untouched
 from orthoscope.probe.samples import WholeBatch
 
@@ -219,12 +218,10 @@ def _device_of_buffers(model: nn.Module) -> torch.device:
 
 
 def _require_values(model: nn.Module) -> None:
-    if not any(tensor.is_meta or is_lazy(tensor) for tensor in chain(model.parameters(), model.buffers())):
-        return
-    for name, parameter in chain(model.named_parameters(), model.named_buffers()):
-        if is_lazy(parameter):
+    for name, tensor in chain(model.named_parameters(), model.named_buffers()):
+        if is_lazy(tensor):
             raise ValueError(f"{name} is not initialized yet: run the lazy model once on a batch, then diagnose it")
-        if parameter.is_meta:
+        if tensor.is_meta:
             raise ValueError(f"{name} is on the meta device and has no values: materialize the model, then diagnose it")
 
 

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from orthoscope.linalg.matrices import local_part
+
 # Bytes of parameters that are simply copied: cheaper than looking at every operator.
 _SMALL_MODEL = 1 << 23
 
@@ -62,7 +64,7 @@ class _WriteGuard(TorchDispatchMode):
         self.copies: list[tuple[Tensor, Tensor]] = []
         self._owners: dict[int | None, list[Tensor]] = {}
         for parameter in parameters:
-            self._owners.setdefault(address(parameter), []).append(_local(parameter.detach()))
+            self._owners.setdefault(address(parameter), []).append(local_part(parameter.detach()))
 
     def __torch_dispatch__(
         self,
@@ -138,22 +140,17 @@ class _Tensors:
             holder.update(hooks)
 
 
-def _local(tensor: Tensor) -> Tensor:
-    """What this process holds of a sharded tensor; any other tensor as it is."""
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
-
-
 def address(tensor: Tensor) -> int | None:
     """Where a tensor's memory begins, None for sparse tensors and subclasses without memory of their own."""
     try:
-        return _local(tensor).untyped_storage().data_ptr()
+        return local_part(tensor).untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):
         return None
 
 
 def _same_bits(tensor: Tensor, value: Tensor) -> bool:
     """True if two tensors agree bit by bit: nan equals itself, and minus zero is not zero."""
-    tensor, value = _local(tensor.detach()), _local(value)
+    tensor, value = local_part(tensor.detach()), local_part(value)
     if tensor.layout is not torch.strided:
         return torch.equal(tensor.to_dense(), value.to_dense())
     tensor, value = tensor.resolve_conj().resolve_neg(), value.resolve_conj().resolve_neg()

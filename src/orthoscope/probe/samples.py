@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from orthoscope.linalg import gram_factor
+from orthoscope.linalg.matrices import whole
 from orthoscope.probe.batches import tensors_in
 
 # Modules whose output is (samples, channels, positions): the second dimension is not a sequence.
@@ -126,59 +127,15 @@ def floating_tensors(value: Any) -> Iterator[Tensor]:
     return (tensor for tensor in tensors_in(value) if tensor.is_floating_point() and tensor.ndim > 0)
 
 
-@runtime_checkable
-class SampleReader(Protocol):
-    """Reads the samples of a batch, on one process or on many."""
-
-    @property
-    def total(self) -> int:
-        """Samples in the whole batch."""
-
-    @property
-    def split(self) -> bool:
-        """Whether other processes hold a part of the batch."""
-
-    @property
-    def device(self) -> torch.device | None:
-        """Where the batch goes; None: to the device of the model."""
-
-    def read(self, value: Any, what: str) -> Reading | None:
-        """Read the first tensor of an output that has a sample dimension; None if there is none."""
-
-    def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
-        """`linalg.gram_factor` of at most `most` samples, evenly spaced over the whole batch."""
-
-    def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
-        """`linalg.gram_factor` of the tokens of a few sequences."""
-
-    def differ(self, tensor: Tensor | None) -> bool:
-        """True if any sample differs from the first."""
-
-    def any(self, *flags: bool) -> tuple[bool, ...]:
-        """Each flag, or-ed over processes."""
-
-    def direction(self, tensor: Tensor, reading: Reading | None, generator: torch.Generator) -> Tensor:
-        """Draw a random direction of unit length over the whole batch; 1 for a single number."""
-
-    def synchronize(self, step: str) -> None:
-        """Check that every process has come to the same step."""
-
-    def batch_norm(self) -> AbstractContextManager[Any]:
-        """Context in which batch norm takes its statistics over the whole batch."""
-
-    def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
-        """For each parameter, whether it is zero everywhere."""
-
-    def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
-        """Norms over the whole batch from the norms of this process's part; None where nothing was measured."""
-
-    def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:
-        """Norm of the gradient of the whole batch, by id of the parameter; without those that have none."""
-
-
 @dataclass(frozen=True)
 class WholeBatch:
-    """All samples of the batch are in this process."""
+    """All samples of the batch are in this process.
+
+    Attributes:
+        total: Samples in the whole batch.
+        split: Whether other processes hold a part of the batch.
+        device: Where the batch goes; None: to the device of the model.
+    """
 
     total: int
     split: bool = False
@@ -215,7 +172,7 @@ class WholeBatch:
         return counts_samples and bool((tensor[1:] != tensor[:1]).any())  # type: ignore[index]
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
-        """The flags as they are."""
+        """Each flag, or-ed over processes: as it is."""
         return flags
 
     def direction(self, tensor: Tensor, reading: Reading | None, generator: torch.Generator) -> Tensor:
@@ -225,10 +182,10 @@ class WholeBatch:
         return unit_direction(tensor.shape, tensor.dtype, generator).to(tensor)
 
     def synchronize(self, step: str) -> None:
-        """Do nothing: there is one process."""
+        """Check that every process has come to the same step: there is one."""
 
     def batch_norm(self) -> AbstractContextManager[Any]:
-        """Context that changes nothing: batch norm sees the whole batch."""
+        """Context in which batch norm sees the whole batch, as it does anyway."""
         return nullcontext()
 
     def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
@@ -236,7 +193,7 @@ class WholeBatch:
         return [is_zero(parameter.detach()) for parameter in parameters]
 
     def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
-        """The norms as they are."""
+        """Norms over the whole batch from those of this process's part: as they are."""
         return list(norms)
 
     def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:
@@ -272,21 +229,16 @@ def norm(gradient: Tensor) -> float:
     Summed in rows: one float32 sum over 5e7 numbers is off by up to 2 %. In float64 where float32 squares could
     overflow or vanish (1e20, 1e-23), and in half precision.
     """
-    gradient = getattr(
-        gradient, "full_tensor", lambda: gradient
-    )()  # the norm of a sharded DTensor is that of the whole
-    gradient = gradient.detach()
+    gradient = whole(gradient).detach()
     if gradient.is_sparse:
         gradient = gradient.coalesce().values()
     if gradient.numel() > _ROW**2:
         # Dimensions by falling stride, so that a dense tensor of any memory format is flattened without a copy.
         order = sorted(range(gradient.ndim), key=gradient.stride().__getitem__, reverse=True)
         flat = gradient.permute(order).reshape(-1)
-        whole = flat.numel() // _ROW * _ROW
-        rows = torch.linalg.vector_norm(flat[:whole].view(-1, _ROW), dim=-1)
-        quick = math.hypot(
-            float(torch.linalg.vector_norm(rows.double())), float(torch.linalg.vector_norm(flat[whole:]))
-        )
+        cut = flat.numel() // _ROW * _ROW
+        rows = torch.linalg.vector_norm(flat[:cut].view(-1, _ROW), dim=-1)
+        quick = math.hypot(float(torch.linalg.vector_norm(rows.double())), float(torch.linalg.vector_norm(flat[cut:])))
     else:
         quick = float(torch.linalg.vector_norm(gradient))
     if 1e-9 < quick < 1e15 and gradient.element_size() >= 4:

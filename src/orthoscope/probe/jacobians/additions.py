@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.probe.batches import tensors_in
-from orthoscope.probe.modules import observable_modules
+from orthoscope.probe.hooks import observable_modules
 
 TRANSPOSED: dict[str, Callable[..., Tensor]] = {
     "conv1d": F.conv_transpose1d,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from torch import nn
 from torch.autograd.graph import GradientEdge, Node
 
+from orthoscope.probe.hooks import observable_modules
 from orthoscope.probe.jacobians.additions import CalledModule, Point, Sum
-from orthoscope.probe.modules import observable_modules
 
 
 @dataclass(frozen=True)
