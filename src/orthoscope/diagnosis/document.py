@@ -8,7 +8,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from orthoscope import report
 from orthoscope.diagnosis.expectations import Expected
@@ -76,9 +75,6 @@ class Viewed(ABC):
         bundle = {"text/plain": str(self), "text/html": self._repr_html_()}
         wanted = {kind for kind in bundle if not include or kind in include} - set(exclude or ())
         return {kind: content for kind, content in bundle.items() if kind in wanted}
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
 
 
 def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document.DiagnosisDocument:
@@ -241,13 +237,9 @@ def _block(alignment: "Alignment", index: int) -> document.Block:
         rank_ratio=defined_median(scores.rank_ratio[index]),
         top_energy=defined_median(scores.top_energy[index]),
         misalignment=defined_median(scores.pairs[index, others].nanmean(0)) if others else None,
-        step=None if step is None else _median_length(step),
+        step=None if step is None else defined_median(torch.linalg.vector_norm(step.double(), dim=-1)),
         dead=bool(scores.dead[index].all()),
     )
-
-
-def _median_length(step: Tensor) -> float:
-    return defined_median(torch.linalg.vector_norm(step.double(), dim=-1))
 
 
 def prediction_document(forecast: "Forecast") -> document.PredictionDocument:

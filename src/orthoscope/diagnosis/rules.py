@@ -254,7 +254,10 @@ def judge(rule: Rule, recording: Recording) -> Finding:
 def conclude(rule: Rule, seen: CheckValue) -> Finding:
     """The finding that follows from a number by a rule, whether it was measured or predicted."""
     risk, sick = rule.limits(seen.weight_layers)
-    severity = _severity(rule, seen)
+    severity = Verdict.HEALTHY
+    for verdict, limit in ((Verdict.AT_RISK, risk), (Verdict.SICK, sick)):
+        if seen.value < limit if rule.low_is_bad else seen.value > limit:
+            severity = verdict
     limit = sick if severity is Verdict.SICK else risk
     layer = None if severity is Verdict.HEALTHY else seen.begins(risk)
     found = severity is not Verdict.HEALTHY
@@ -286,19 +289,6 @@ def _in_words(layer: str | None) -> str:
     if not layer:
         return "the whole network"
     return f"module {layer}" if layer.isdigit() else layer
-
-
-def _severity(rule: Rule, seen: CheckValue) -> Verdict:
-    risk, sick = rule.limits(seen.weight_layers)
-    if _beyond(rule, seen.value, sick):
-        return Verdict.SICK
-    if _beyond(rule, seen.value, risk):
-        return Verdict.AT_RISK
-    return Verdict.HEALTHY
-
-
-def _beyond(rule: Rule, value: float, limit: float) -> bool:
-    return value < limit if rule.low_is_bad else value > limit
 
 
 # From the number of a check to one that is larger the worse.

@@ -5,7 +5,7 @@ in the order in which they are tried: weights before architecture, because numbe
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -270,9 +270,6 @@ class Plan(Sequence[Prescription]):
 
     def __len__(self) -> int:
         return len(self.steps)
-
-    def __iter__(self) -> Iterator[Prescription]:
-        return iter(self.steps)
 
     @property
     def applicable(self) -> tuple[Prescription, ...]:

@@ -24,10 +24,8 @@ from orthoscope.probe.samples import evenly_spaced
 _DIGITS = 4  # significant ones of a number that is drawn: more than a screen shows
 
 # Resolution falls with the number of layers: a kilobyte per layer, a third of it for thousands of layers.
-_MANY_LAYERS, _MOST_LAYERS = (
-    400,
-    3000,
-)  # number of layers from which resolution is low; largest number of layers with details
+_MANY_LAYERS = 400  # from which on resolution is low
+_MOST_LAYERS = 3000  # with details
 
 _LARGEST_SIDE = 256  # shorter side of a weight matrix whose spectrum is computed; the time grows as its cube
 _MOST_WORK = 1 << 31  # multiply-adds for all spectra of weights; weights of later layers are left out
@@ -136,7 +134,7 @@ class WeightReferences:
         wanted = set(names)
         self._unreachable = 0  # layers that are known only to the original of a copy
         self._layers = {
-            name: (weakref.ref(module), [(weakref.ref(parameter), _state(parameter)) for parameter in _owned(module)])
+            name: (weakref.ref(module), [weakref.ref(one) for one in owned_parameters(module)], _state(module))
             for name, module in observable_modules(model)
             if name in wanted
         }
@@ -147,14 +145,10 @@ class WeightReferences:
 
     def unchanged(self) -> Iterator[tuple[str, nn.Module]]:
         """Yield layers that still exist with unchanged parameters; writes through `.data` are not noticed."""
-        for name, (reference, parameters) in self._layers.items():
+        for name, (reference, parameters, state) in self._layers.items():
             module = reference()
-            if module is None:
-                continue
-            owned = _owned(module)
-            pairs = zip(parameters, owned, strict=False)
-            same = all(known() is now and state == _state(now) for (known, state), now in pairs)
-            if same and len(owned) == len(parameters):
+            # An id is that of another parameter if the first is gone.
+            if module is not None and all(known() is not None for known in parameters) and state == _state(module):
                 yield name, module
 
     def lost(self) -> int:
@@ -162,13 +156,9 @@ class WeightReferences:
         return self._unreachable + len(self._layers) - sum(1 for _ in self.unchanged())
 
 
-def _owned(module: nn.Module) -> list[nn.Parameter]:
-    return list(owned_parameters(module))
-
-
-def _state(parameter: nn.Parameter) -> tuple[int, int | None]:
-    """What changes if the parameter is written to in place or is given other memory."""
-    return version(parameter), address(parameter)
+def _state(module: nn.Module) -> list[tuple[int, int, int | None]]:
+    """What changes if a parameter of the module is replaced, written to in place, or given other memory."""
+    return [(id(one), version(one), address(one)) for one in owned_parameters(module)]
 
 
 def weight_spectra(weights: WeightReferences) -> Mapping[str, WeightSpectrum]:

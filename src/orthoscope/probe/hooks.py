@@ -238,8 +238,9 @@ class Observer:
         first = next((t.detach() for t in tensors_in(inputs)), None) if equal_outputs else None
         # The factor is finite only if all compared entries are; the others are checked separately.
         all_compared = reading.total <= self.max_samples
-        finite = bool(factor.isfinite().all()) if all_compared else _is_finite(tensor)
-        not_finite, input_is_there = self.samples.any(not finite, first is not None and not is_zero(first))
+        # A finite sum proves in one cheap pass that all entries are finite.
+        finite = factor.isfinite().all() if all_compared else tensor.sum().isfinite() or tensor.isfinite().all()
+        not_finite, input_is_there = self.samples.any(not bool(finite), first is not None and not is_zero(first))
         return ModuleCall(
             name=name,
             index=index,
@@ -315,11 +316,6 @@ def _why_unusable(output: Any, samples: "WholeBatch | SplitBatch") -> str:
     # Every process gives the same reason, and shapes on processes differ.
     of_shapes = "" if samples.split else f" of its shapes {shapes}"
     return f"no floating output{of_shapes} has a dimension of {samples.total} samples"
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    """True if all entries are finite. A finite sum proves it in one cheap pass."""
-    return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
 def version(tensor: Tensor) -> int:

@@ -19,6 +19,7 @@ from orthoscope.probe.samples import WholeBatch
 
 Loss = Callable[..., Tensor]
 _LINES = 30  # layers that a recording prints
+_NEVER_CALLED = "never called: its parent uses it directly, or not at all"
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _record(
         # The gradient of a frozen layer's output is only seen if the graph starts before it; else it need not.
         parameters = list(model.parameters())
         differentiable = not parameters or not all(parameter.requires_grad for parameter in parameters)
-        device = samples.device or (parameters[0].device if parameters else _device_of_buffers(model))
+        device = samples.device or next((t.device for t in chain(parameters, model.buffers())), torch.device("cpu"))
         args, kwargs = copied((call.args, dict(call.kwargs)), device, differentiable)
         output = model(*args, **kwargs)
         samples.synchronize("forward pass")
@@ -212,11 +213,6 @@ def _loss_value(loss: Loss, output: Any, target: Any) -> Tensor:
     return value
 
 
-def _device_of_buffers(model: nn.Module) -> torch.device:
-    tensor = next(model.buffers(), None)
-    return torch.device("cpu") if tensor is None else tensor.device
-
-
 def _require_values(model: nn.Module) -> None:
     for name, tensor in chain(model.named_parameters(), model.named_buffers()):
         if is_lazy(tensor):
@@ -232,8 +228,6 @@ def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str,
     for name, module in names.items():
         if name in seen or (not name and not observer.unusable.get(name)):
             continue
-        scripted = "a scripted module takes no hooks" if isinstance(module, torch.jit.ScriptModule) else None
-        missing[name] = (
-            observer.unusable.get(name) or scripted or "never called: its parent uses it directly, or not at all"
-        )
+        scripted = "a scripted module takes no hooks" if isinstance(module, torch.jit.ScriptModule) else ""
+        missing[name] = observer.unusable.get(name) or scripted or _NEVER_CALLED
     return missing
