@@ -17,10 +17,10 @@ from orthoscope.diagnosis.inspection import Anatomy, anatomy
 from orthoscope.diagnosis.rules import RULES, judge, risk
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, Status, record
-from orthoscope.probe.batches import as_call
 from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
 from orthoscope.probe.hooks import class_name, unwrapped
 from orthoscope.probe.record import Loss
+from orthoscope.probe.samples import as_call
 from orthoscope.report.document import DiagnosisDocument
 
 # Without one of these, neither samples nor gradients were judged.

@@ -16,8 +16,8 @@ from torch.nn.utils import parametrize
 
 from orthoscope.init.schemes import weight_layers
 from orthoscope.init.weights import WeightLayer, check_supported, is_sharded
-from orthoscope.probe.batches import Call, as_call, copied, tensors_in
 from orthoscope.probe.restore import probing_mode, untouched
+from orthoscope.probe.samples import Call, as_call, copied, tensors_in
 
 
 @runtime_checkable

@@ -9,8 +9,8 @@ from torch.nn.parameter import is_lazy
 
 from orthoscope.init.schemes import initialize_, weight_layers
 from orthoscope.init.weights import WeightLayer, check_accepted, fill_, is_sharded, weight_blocks
-from orthoscope.probe.batches import as_call, copied
 from orthoscope.probe.restore import probing_mode, untouched
+from orthoscope.probe.samples import as_call, copied
 
 
 def lsuv_(

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList, type_before_parametrizations
 from torch.utils.hooks import RemovableHandle
 
-from orthoscope.probe.batches import tensors_in
 from orthoscope.probe.restore import unguarded
-from orthoscope.probe.samples import CHANNELS_FIRST, Reading, WholeBatch, is_zero, norm
+from orthoscope.probe.samples import CHANNELS_FIRST, Reading, WholeBatch, is_zero, norm, tensors_in
 
 if TYPE_CHECKING:
     from orthoscope.probe.distributed import SplitBatch

@@ -14,8 +14,8 @@ from orthoscope.linalg import gram_singular_values
 from orthoscope.metrics import gram
 from orthoscope.metrics.gram import counted_rank, energy_rank, entropy_rank
 from orthoscope.metrics.representations import factor_isometry_gap
-from orthoscope.probe.batches import Call, tensors_in
 from orthoscope.probe.hooks import ModuleCall, Observer, class_name, owned_parameters
+from orthoscope.probe.samples import Call, tensors_in
 
 # Energy around the mean, relative to all energy, below which float32 rows are the same row.
 _IDENTICAL = 1e-13

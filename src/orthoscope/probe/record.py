@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from orthoscope.probe.batches import Call, as_call, copied, tensors_in
 from orthoscope.probe.hooks import Observer, observable_modules, unwrapped
 from orthoscope.probe.layers import Layer, input_layer, layers_of
 from orthoscope.probe.restore import probing_mode, unguarded, untouched
-from orthoscope.probe.samples import WholeBatch
+from orthoscope.probe.samples import Call, WholeBatch, as_call, copied, tensors_in
 
 Loss = Callable[..., Tensor]
 _LINES = 30  # layers that a recording prints

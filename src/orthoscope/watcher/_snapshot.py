@@ -14,9 +14,9 @@ from orthoscope.diagnosis.diagnosis import Diagnosis
 from orthoscope.diagnosis.expectations import Expectation
 from orthoscope.diagnosis.rules import RULES, judge
 from orthoscope.probe import Layer, record
-from orthoscope.probe.batches import Call
 from orthoscope.probe.hooks import class_name, unwrapped
 from orthoscope.probe.record import Loss
+from orthoscope.probe.samples import Call
 from orthoscope.watcher._updates import UpdateRow
 
 PREFIX = "orthoscope/"

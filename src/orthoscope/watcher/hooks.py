@@ -19,9 +19,9 @@ from torch.utils.hooks import RemovableHandle
 from orthoscope.diagnosis.diagnosis import Diagnosis
 from orthoscope.diagnosis.document import Viewed, environment, omissions
 from orthoscope.findings import Verdict
-from orthoscope.probe.batches import Call, first_samples
 from orthoscope.probe.hooks import unwrapped
 from orthoscope.probe.record import Loss
+from orthoscope.probe.samples import Call, first_samples
 from orthoscope.report import document
 from orthoscope.report.document import WatchDocument, copied
 from orthoscope.report.watch import history_text, watch_table
@@ -209,7 +209,7 @@ class Watch(Viewed):
 
     def _updates_model(self, optimizer: Optimizer) -> bool:
         moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        return any(id(parameter) in moved for parameter in self.model.parameters())
+        return not moved.isdisjoint(map(id, self.model.parameters()))
 
     def as_document(self, details: bool = True) -> WatchDocument:
         """Return the document."""
@@ -328,17 +328,4 @@ def watch(
         >>> len(w.history)
         1
     """
-    return Watch(
-        model,
-        optimizer,
-        every,
-        profile=profile,
-        updates=updates,
-        log=log,
-        logger=logger,
-        on_risk=on_risk,
-        loss=loss,
-        samples=samples,
-        batch_statistics=batch_statistics,
-        largest=largest,
-    )
+    return Watch(**locals())

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from orthoscope.probe.batches import tensors_in
 from orthoscope.probe.hooks import observable_modules
+from orthoscope.probe.samples import tensors_in
 
 TRANSPOSED: dict[str, Callable[..., Tensor]] = {
     "conv1d": F.conv_transpose1d,

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from orthoscope.probe.batches import Call, copied
 from orthoscope.probe.hooks import unwrapped
+from orthoscope.probe.samples import Call, copied
 
 
 def replica(model: nn.Module, dtype: torch.dtype | None = None, statistics: Call | None = None) -> nn.Module:
