@@ -142,16 +142,16 @@ def test_every_record_is_one_line_that_follows_the_schema(tmp_path: Path) -> Non
 def test_the_log_goes_on_after_a_crash_and_other_files_are_refused(tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     writer = watcher.WatchLog(log)
-    content = WatchRecordDocument(run="a", name="x", step=0, time=0.0, scalars={}, diagnosis=None, updates=())
+    content = {"run": "a", "name": "x", "step": 0, "time": 0.0, "scalars": {}, "diagnosis": None, "updates": []}
     writer.append(content)
-    writer.append(replace(content, step=1))
+    writer.append({**content, "step": 1})
     whole = log.read_bytes()
     log.write_bytes(whole[:-20])
     assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0], "half a line is not read"
-    watcher.WatchLog(log).append(replace(content, step=2))
+    watcher.WatchLog(log).append({**content, "step": 2})
     assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0, 2]
     log.write_bytes(whole[:-1])
-    watcher.WatchLog(log).append(replace(content, step=2))
+    watcher.WatchLog(log).append({**content, "step": 2})
     assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0, 1, 2], "only the newline was missing"
     (_, second), *_ = watcher.read_watch_log(log)
     assert [record["step"] for record, _ in watcher.read_watch_log(log, second)] == [1, 2]
