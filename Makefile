@@ -91,7 +91,7 @@ results-page: .venv/test.stamp  ## docs/results.md from the tables in results/; 
 	$(BIN)/orthoscope reproduce --page docs/results.md
 
 viewer: .venv/demo.stamp  ## schema, types and the page's script from report/document and viewer/; needs Node 20, commit what it writes
-	$(BIN)/python -m orthoscope.report.document.generation
+	$(BIN)/python viewer/generate.py
 	cd viewer && npm ci --ignore-scripts --silent && npm run --silent check && npm run --silent build
 
 # The page is tested in a real browser. Where there is none and packages may be installed, it is installed.

@@ -22,7 +22,7 @@ def test_the_answer_comes_first_and_files_are_written(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "r.json").read_text())
     jsonschema.validate(document, report.schema())
     assert (document["samples"], len(document["blocks"])) == (2, 4)
-    assert (tmp_path / "r.html").read_text().count("<svg") == 4
+    assert "VERDICT" in (tmp_path / "r.html").read_text()
 
 
 def test_json_on_standard_output_is_alone_and_blocks_can_be_named() -> None:

@@ -152,7 +152,7 @@ def test_the_document_is_valid_and_strict(tmp_path: Path) -> None:
     for name in ("page.html", "numbers.json"):
         forecast.save(tmp_path / name)
     assert json.loads((tmp_path / "numbers.json").read_text()) == document
-    assert "<svg" in (tmp_path / "page.html").read_text()
+    assert "DEEPEST" in (tmp_path / "page.html").read_text()
     assert "sick from depth" in str(forecast)
 
 

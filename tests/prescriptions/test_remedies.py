@@ -197,7 +197,7 @@ def test_iterative_orthogonalization_says_how_many_samples_it_needs() -> None:
     few, enough = step(32), step(64)
     assert not few.applies
     assert few.outcome == "needs at least 64 samples, and the batch has 32"
-    assert not few.document()["advice"], "it is a change to the model, only not with this batch"
+    assert not few.as_document().advice, "it is a change to the model, only not with this batch"
     with pytest.raises(ValueError, match=r"needs at least 64 samples, .*: diagnose with such a batch"):
         few.apply_(MLP(depth=3, width=64), BATCH)
     assert enough.applies

@@ -6,6 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -16,6 +17,7 @@ from torch.optim import optimizer as torch_optimizer
 
 import orthoscope
 from orthoscope import report, watcher
+from orthoscope.report.document import WatchRecordDocument
 from orthoscope.watcher.hooks import RiskWarning, StopTraining
 
 watch = functools.partial(orthoscope.watch, logger=None)
@@ -142,16 +144,16 @@ def test_every_record_is_one_line_that_follows_the_schema(tmp_path: Path) -> Non
 def test_the_log_goes_on_after_a_crash_and_other_files_are_refused(tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     writer = watcher.WatchLog(log)
-    content = {"run": "a", "name": "x", "step": 0, "time": 0.0, "scalars": {}, "diagnosis": None, "updates": []}
+    content = WatchRecordDocument(run="a", name="x", step=0, time=0.0, scalars={}, diagnosis=None, updates=())
     writer.append(content)
-    writer.append({**content, "step": 1})
+    writer.append(replace(content, step=1))
     whole = log.read_bytes()
     log.write_bytes(whole[:-20])
     assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0], "half a line is not read"
-    watcher.WatchLog(log).append({**content, "step": 2})
+    watcher.WatchLog(log).append(replace(content, step=2))
     assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0, 2]
     log.write_bytes(whole[:-1])
-    watcher.WatchLog(log).append({**content, "step": 2})
+    watcher.WatchLog(log).append(replace(content, step=2))
     assert [record["step"] for record, _ in watcher.read_watch_log(log)] == [0, 1, 2], "only the newline was missing"
     (_, second), *_ = watcher.read_watch_log(log)
     assert [record["step"] for record, _ in watcher.read_watch_log(log, second)] == [1, 2]
@@ -345,7 +347,7 @@ def test_the_views_of_a_watch_hold_what_it_saw(tmp_path: Path) -> None:
     with watch(model, every=2, updates=True) as w:
         train(model, 5)
     text, page = str(w), report.html([w.document()])
-    assert text.startswith("watch of Sequential: 3 looks, every 2 steps, 5 steps taken")
+    assert text.startswith("watch of Sequential: 3 snapshots, every 2 steps, 5 steps taken")
     assert "updates of Sequential: 3 recorded steps" in text
     assert f"{w.history[-1].scalars['orthoscope/worst_gap']:.2f}" in text
     assert "<script>alert" not in page

@@ -413,7 +413,7 @@ def test_the_table_shows_the_latest_step_or_the_one_asked_for(monkeypatch: pytes
     assert repr(w) == "<Watch of Network: 12 rows of 6 matrices, not running>"
     latest, first = str(w).splitlines(), w.table(step=1).splitlines()
     assert latest[0] == first[0] == "updates of Network: 2 recorded steps, every 2"
-    assert len(latest) == len(first) == 3 + 6 + 1
+    assert len(latest) == len(first) == 3 + 6 + 2  # what the columns are takes two lines
     assert [line.split()[1] for line in latest[3:9]] == ["3"] * 6
     assert [line.split()[1] for line in first[3:9]] == ["1"] * 6
     assert "linear.weight" in str(w)

@@ -1,6 +1,6 @@
 """Writes what is generated from the dataclasses: schema.json and the types of the page's script.
 
-`make viewer` runs `python -m orthoscope.report.document.generation` first; a test compares the committed files.
+`make viewer` runs it first; a test compares the committed files.
 """
 
 import json
@@ -36,7 +36,7 @@ def schema() -> dict[str, Any]:
             }
             for name, kind in KINDS.items()
         ],
-        "$defs": {kind.__name__: _definition(kind) for kind in _kinds()},
+        "$defs": {kind.__name__: _definition(kind) for kind in kinds()},
     }
 
 
@@ -95,7 +95,7 @@ def _sentence(kind: type) -> str:
     return (kind.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
 
 
-def _kinds() -> list[type[Part | Enum]]:
+def kinds() -> list[type[Part | Enum]]:
     """Return every class that a document holds, each after those that it is made of."""
     found: dict[type[Part | Enum], None] = {}
 
@@ -118,7 +118,7 @@ def types() -> str:
     """Return the types of all documents and the table of quantities, in TypeScript."""
     parts = [
         "// Generated from src/orthoscope/report/document by `make viewer`: do not edit.",
-        *(_type(kind) for kind in _kinds()),
+        *(_type(kind) for kind in kinds()),
         "/** What the page can draw. */\nexport type AnyDocument = "
         + " | ".join(kind.__name__ for kind in DRAWN)
         + ";",
@@ -192,5 +192,5 @@ def generated(root: Path) -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    for path, text in generated(Path(__file__).parents[4]).items():
+    for path, text in generated(Path(__file__).parents[1]).items():
         path.write_text(text, encoding="utf-8")
