@@ -72,6 +72,10 @@ def test_other_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
     missing, broken, other = (tmp_path / name for name in ("missing.json", "broken.json", "other.json"))
     broken.write_text("{")
     other.write_text('{"schema": "orthoscope.prediction/1"}')
-    for path, sentence in ((missing, "there is no file"), (broken, "is no saved diagnosis"), (other, r"its schema is .orthoscope\.prediction/1")):
+    for path, sentence in (
+        (missing, "there is no file"),
+        (broken, "is no saved diagnosis"),
+        (other, r"its schema is .orthoscope\.prediction/1"),
+    ):
         with pytest.raises(ValueError, match=sentence):
             compared_files(path, path)

@@ -41,7 +41,6 @@ class Diagnosis(Viewed):
         name: Of the network.
         recording: The measurements of the pass.
         findings: The outcome of every check.
-        gradients: Log-norms of the gradient along depth; None with fewer than three of them.
         expected: What theory predicts.
         seconds: Duration.
         alignment: Alignment of the residual blocks, if `deep` was asked for and there are some.
@@ -54,7 +53,6 @@ class Diagnosis(Viewed):
     name: str
     recording: Recording
     findings: tuple[Finding, ...]
-    gradients: GradientProfile | None
     expected: Expectation
     seconds: float
     alignment: Alignment | None = None
@@ -62,6 +60,11 @@ class Diagnosis(Viewed):
     anatomy: Anatomy = field(default_factory=Anatomy)
     fix_command: str = ""
     weights: WeightReferences | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def gradients(self) -> GradientProfile | None:
+        """Log-norms of the gradient along depth; None with fewer than three of them."""
+        return gradient_profile(self.recording)
 
     @property
     def verdict(self) -> Verdict:
@@ -264,7 +267,6 @@ def diagnose(
         name=name or class_name(unwrapped(model)),
         recording=recording,
         findings=tuple(judge(rule, recording) for rule in RULES),
-        gradients=gradient_profile(recording),
         expected=expectation(unwrapped(model), recording, batch_statistics),
         seconds=time.perf_counter() - start,
         alignment=alignment,

@@ -195,13 +195,10 @@ def _picture(picture: Picture) -> document.Picture:
 def alignment_document(alignment: "Alignment") -> document.ResidualDocument:
     """Write down a residual alignment; numbers are medians over samples."""
     scores, whole = alignment.scores, alignment.whole
-    return document.ResidualDocument(
-        name=alignment.name,
-        verdict=alignment.verdict,
-        summary=alignment.summary,
-        statements=tuple(copied(document.AlignmentStatement, score) for score in alignment.statements),
+    return copied(
+        document.ResidualDocument,
+        alignment,
         samples=alignment.jacobians[0].operator.samples,
-        classes=alignment.classes,
         line_shape=defined_median(scores.line_shape),
         step_cosine=defined_median(scores.step_cosine),
         spacing_variation=defined_median(scores.spacing_variation),
@@ -214,8 +211,6 @@ def alignment_document(alignment: "Alignment") -> document.ResidualDocument:
         blocks=tuple(_block(alignment, index) for index in range(len(alignment.jacobians))),
         pairs=tuple(tuple(map(defined_median, row)) for row in scores.pairs),
         left_out=omissions(alignment.jacobians.left_out),
-        notes=tuple(alignment.notes),
-        seconds=alignment.seconds,
         environment=environment(),
     )
 
@@ -226,9 +221,9 @@ def _block(alignment: "Alignment", index: int) -> document.Block:
     outputs, inputs = block.operator.shape
     error = (block.spectrum.errors[:, 0] / block.singular_values[:, 0]).nan_to_num()
     step = block.output - block.input if block.output.shape == block.input.shape else None
-    return document.Block(
-        name=block.name,
-        skip=block.skip,
+    return copied(
+        document.Block,
+        block,
         activation=block.activation or None,
         inputs=inputs,
         outputs=outputs,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from orthoscope.diagnosis.checks import ENOUGH_DIRECTIONS, gradient_profile
+from orthoscope.diagnosis.checks import ENOUGH_DIRECTIONS
 from orthoscope.diagnosis.diagnosis import Diagnosis
 from orthoscope.diagnosis.expectations import Expectation
 from orthoscope.diagnosis.rules import RULES, judge
@@ -32,7 +32,6 @@ def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: b
         name=class_name(unwrapped(model)),
         recording=recording,
         findings=tuple(judge(rule, recording) for rule in RULES),
-        gradients=gradient_profile(recording),
         expected=Expectation(refusal=_TRAINED),
         seconds=time.perf_counter() - start,
     )
