@@ -257,18 +257,14 @@ def _depths(found: Propagation, wanted: range, lost: str) -> Iterator[Depth]:
     layers = [expected_numbers(layer.output, samples, units) for layer in found.layers]
     for depth in wanted:
         if depth > len(layers):
-            yield _beyond(depth, lost)
+            # Deeper than its signals reach: sick, without numbers.
+            symptom = Symptom.COLLAPSE if "vanish" in lost else Symptom.EXPLODE
+            finding = Finding("finite outputs", symptom, State.FOUND, lost, Verdict.SICK)
+            yield Depth(depth, Expected(*[math.nan] * 6), math.nan, math.nan, (finding,))
             continue
         prospect = Prospect(layers[:depth], found.log_gradients(depth), min(samples, units))
         deviation = math.sqrt(min(1.0, found.layers[depth - 1].output.overlap_variance))
         yield Depth(depth, layers[depth - 1], deviation, prospect.growth, tuple(prospect.findings()))
-
-
-def _beyond(depth: int, lost: str) -> Depth:
-    """A network deeper than its signals reach: sick, without numbers."""
-    symptom = Symptom.COLLAPSE if "vanish" in lost else Symptom.EXPLODE
-    finding = Finding("finite outputs", symptom, State.FOUND, lost, Verdict.SICK)
-    return Depth(depth, Expected(*[math.nan] * 6), math.nan, math.nan, (finding,))
 
 
 def mlp_arguments(target: str) -> tuple[dict[str, Any], range]:

@@ -61,13 +61,11 @@ def weaker_branches(diagnosis: Diagnosis) -> Prescription | None:
     """Residual branches divided by the root of their number."""
     if not diagnosis.anatomy.may_branch:
         return None
-    count = diagnosis.anatomy.residual_blocks
-    changed = {} if not count else {"residual_scale": _scale(diagnosis) * count**-0.5}
     return Prescription(
         "weaker residual branches",
         "the sum of n residual branches grows with depth: divided by √n it stays the size of one branch",
         (Change(scale_branches_, f"{_HERE}.scale_branches_", batch=True),),
-        foresee=foreseen(diagnosis, **changed),
+        foresee=foreseen(diagnosis, **_scaled(diagnosis)),
     )
 
 
@@ -76,13 +74,11 @@ def weaker_branches_anew(diagnosis: Diagnosis) -> Prescription | None:
     branches, weights = weaker_branches(diagnosis), xavier_weights(diagnosis)
     if branches is None or weights is None:
         return None
-    count = diagnosis.anatomy.residual_blocks
-    changed = {} if not count else {"residual_scale": _scale(diagnosis) * count**-0.5}
     return Prescription(
         "Xavier weights and weaker residual branches",
         f"{weights.why}; {branches.why}",
         (*weights.changes, *branches.changes),
-        foresee=foreseen(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0, **changed),
+        foresee=foreseen(diagnosis, init="xavier", weight_gain=1.0, bias_std=0.0, **_scaled(diagnosis)),
     )
 
 
@@ -193,8 +189,11 @@ def _samples_needed(diagnosis: Diagnosis) -> int:
     return max((min(shapes[one.name]) for one in hidden if one.name in shapes and len(one.shape) == 2), default=0)
 
 
-def _scale(diagnosis: Diagnosis) -> float:
-    return float(diagnosis.expected.arguments.get("residual_scale", 1.0))
+def _scaled(diagnosis: Diagnosis) -> dict[str, float]:
+    """The argument that weaker branches change; of a network with arguments all branches are known."""
+    count = diagnosis.anatomy.residual_blocks
+    scale = float(diagnosis.expected.arguments.get("residual_scale", 1.0))
+    return {"residual_scale": scale * count**-0.5} if count else {}
 
 
 def advice_for(diagnosis: Diagnosis) -> tuple[Prescription, ...]:

@@ -7,7 +7,7 @@ import base64
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -44,8 +44,7 @@ class Picture:
     gram: str  # cosines of pairs i < j, row by row, as signed bytes of 127 cos, in base64
 
 
-@dataclass(frozen=True)
-class _Resolution:
+class _Resolution(NamedTuple):
     eigenvalues: int
     bins: int
     gram: int
