@@ -79,8 +79,17 @@ class Alignment(Viewed):
         rows = []
         for key, (values, statement, quantity) in numbers.items():
             value, (limit, above) = defined_median(values), LIMITS[key]
-            facts = {"statement": statement, "quantity": quantity, "value": value, "holds": holds(value, limit, above)}
-            rows.append(AlignmentStatement(key=key, limit=limit, above=above, **facts))
+            rows.append(
+                AlignmentStatement(
+                    key=key,
+                    statement=statement,
+                    quantity=quantity,
+                    value=value,
+                    limit=limit,
+                    above=above,
+                    holds=holds(value, limit, above),
+                )
+            )
         return tuple(rows)
 
     @property
