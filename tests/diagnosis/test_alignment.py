@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import orthoscope
 from orthoscope import report
-from orthoscope.diagnosis.alignment import Score
+from orthoscope.diagnosis.alignment import holds as holds_at
 from orthoscope.linalg import haar
 from orthoscope.models import MLP, ResNet, Transformer
 from orthoscope.theory import equispacing_singular_values
@@ -125,7 +125,7 @@ def test_the_page_stands_alone_and_says_what_the_terminal_says(aligned: nn.Modul
 
 @pytest.mark.parametrize(("value", "above", "holds"), [(0.5, True, True), (0.5, False, False), (math.nan, True, None)])
 def test_a_statement_holds_fails_or_is_not_known(value: float, above: bool, holds: bool | None) -> None:
-    assert Score("RA1", "", "", value, 0.3, above).holds is holds
+    assert holds_at(value, 0.3, above) is holds
 
 
 def test_mistakes_are_named(aligned: nn.Module) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from orthoscope import Verdict, diagnose, predict, report
-from orthoscope.diagnosis.calibration import CALIBRATION
+from orthoscope.diagnosis.rules import CALIBRATION
 from orthoscope.models import TargetError, resolve
 
 

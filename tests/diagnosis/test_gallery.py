@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from orthoscope.cli._diagnose_targets import GALLERY, symptoms_named
-from orthoscope.diagnosis.targets import NamedNetwork
+from orthoscope.diagnosis.targets import GALLERY, NamedNetwork, symptoms_named
 from orthoscope.findings import Symptom
 from orthoscope.models import TargetError
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from orthoscope.cli.app import BAD_INPUT, FOUND, app, refuse_unwritable, show, write
+from orthoscope.cli.app import BAD_INPUT, FOUND, app, progress_bar, refuse_unwritable, show, write
 
 
 @app.command
@@ -51,8 +51,8 @@ def diagnose(
     traceback
         Show the Python traceback when a network fails.
     """
-    from orthoscope.cli._diagnose_targets import GALLERY, diagnosed, symptoms_named
-    from orthoscope.diagnosis.targets import NamedNetwork
+    from orthoscope.diagnosis.targets import GALLERY, NamedNetwork, diagnosed, symptoms_named
+    from orthoscope.models import TargetError
 
     watched = symptoms_named(fail_on)
     if not 0 <= seed < 2**63:
@@ -64,9 +64,18 @@ def diagnose(
     if samples is not None:
         networks = [replace(network, samples=samples) for network in networks]
     all_seeds, details = range(seed, seed + seeds), html is not None or json is not None
-    documents, failures = diagnosed(networks, all_seeds, not running_statistics, deep, details, traceback)
+    documents, failed = [], False
+    with progress_bar() as (advance, note):
+        for found in diagnosed(networks, all_seeds, not running_statistics, deep, details, advance):
+            if not isinstance(found, TargetError):
+                documents.append(found)
+                continue
+            if traceback:
+                raise found
+            failed = True
+            note(f"orthoscope: {found}")
     show(documents, to_stderr=json == "-")
     write(documents, html, json)
-    if failures:
+    if failed:
         return BAD_INPUT
     return FOUND if any(symptom in watched for document in documents for symptom in document.symptoms) else 0

@@ -9,14 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from orthoscope.diagnosis.document import alignment_document
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, alignment_document
 from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, residual_alignment
 from orthoscope.metrics.jacobians import DepthLaw, defined_median, depth_law
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
-from orthoscope.probe.batches import Call, as_call, first_samples
-from orthoscope.probe.modules import class_name, unwrapped
-from orthoscope.report.document import ResidualDocument
+from orthoscope.probe.hooks import class_name, unwrapped
+from orthoscope.probe.samples import Call, as_call, first_samples
+from orthoscope.report.document import AlignmentStatement, ResidualDocument
 
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
 # What a verdict means for training. Alignment describes how trained networks compute; its absence before training is
@@ -38,23 +37,11 @@ _LOOSE_TOLERANCE = 1e9  # a tolerance that is met after the first iteration
 LIMITS = {"RA1": (0.3, True), "RA2": (0.9, False), "RA3": (0.1, False), "RA4": (0.3, True)}
 
 
-@dataclass(frozen=True)
-class Score:
-    """One of the four statements of residual alignment: its score, the median over samples, beside its limit."""
-
-    key: str
-    statement: str
-    quantity: str
-    value: float  # nan: not defined here
-    limit: float
-    above: bool  # whether it must be above the limit, or below
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the statement holds; None if its score could not be measured."""
-        if not isfinite(self.value):
-            return None
-        return self.value >= self.limit if self.above else self.value <= self.limit
+def holds(value: float, limit: float, above: bool) -> bool | None:
+    """Whether a score is on the side of its limit where its statement holds; None if it could not be measured."""
+    if not isfinite(value):
+        return None
+    return value >= limit if above else value <= limit
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,8 +67,8 @@ class Alignment(Viewed):
     seconds: float
 
     @property
-    def statements(self) -> tuple[Score, ...]:
-        """RA1 to RA4."""
+    def statements(self) -> tuple[AlignmentStatement, ...]:
+        """RA1 to RA4, with medians over samples."""
         found, rank = self.scores, self.classes
         numbers = {
             "RA1": (found.step_cosine, "representations move in one direction", "cosine of adjacent steps"),
@@ -89,10 +76,21 @@ class Alignment(Viewed):
             "RA3": (found.rank_ratio[~found.dead], f"Jacobians have rank {rank}", f"σ{rank + 1}/σ1, median of blocks"),
             "RA4": (self.law.slope, "the largest singular value falls as 1/depth", "slope of 1/σ1 over depth"),
         }
-        return tuple(
-            Score(key, statement, quantity, defined_median(value), *LIMITS[key])
-            for key, (value, statement, quantity) in numbers.items()
-        )
+        rows = []
+        for key, (values, statement, quantity) in numbers.items():
+            value, (limit, above) = defined_median(values), LIMITS[key]
+            rows.append(
+                AlignmentStatement(
+                    key=key,
+                    statement=statement,
+                    quantity=quantity,
+                    value=value,
+                    limit=limit,
+                    above=above,
+                    holds=holds(value, limit, above),
+                )
+            )
+        return tuple(rows)
 
     @property
     def law(self) -> DepthLaw:

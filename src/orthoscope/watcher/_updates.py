@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
 from orthoscope.linalg import singular_values
+from orthoscope.linalg.matrices import whole
 from orthoscope.metrics.gradients import log_norm
 from orthoscope.metrics.representations import energy_rank, entropy_rank, gram_absolute_overlap
 from orthoscope.metrics.updates import (
@@ -214,7 +215,7 @@ def _rows(parameter: Tensor, view: MatrixView) -> int:
 @torch.no_grad()
 def _matrices(tensor: Tensor, view: MatrixView) -> Tensor:
     """The matrices `(count, out, in)` of a whole tensor, gathered if it is sharded."""
-    whole: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor.detach()
-    matrices = view.matrices(whole.to_dense() if whole.is_sparse else whole)
+    full = whole(tensor).detach()
+    matrices = view.matrices(full.to_dense() if full.is_sparse else full)
     # Depthwise filters are matrices of one row; together they are vectors that can be compared.
     return matrices.flatten(0, 1)[None] if matrices.shape[1] == 1 else matrices
