@@ -54,7 +54,7 @@ def calibration_statements() -> list[str]:
         f"| fixed | {cured:.0%} of those called sick that did not train do train after",
         f"right for {kinds['mlp']} of fully connected and residual networks, {kinds['convnet']} of convolutional ones "
         f"and {kinds['transformer']} of Transformers.",
-        f"variance {accuracy['variance alone']}, mean cosine {accuracy['mean cosine alone']}, gradient slope "
+        f"variance {accuracy['variance alone']}, mean cosine {accuracy['mean cosine alone']}, gradient growth per layer "
         f"{accuracy['gradient slope alone']}.",
     ]
 

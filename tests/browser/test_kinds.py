@@ -220,7 +220,7 @@ def test_a_fix_is_the_network_what_to_change_and_what_it_did(browser: Browser, t
         kept = browser.text("#prescriptions li[data-outcome=kept]")
         for words in ("mend layer", "gap 0.31, gradient ×1.012", "gap 0.30, gradient ×1.010", "mend(model"):
             assert words in kept
-        assert "mended by mend layer → HEALTHY" in browser.text(".banner")
+        assert "fixed by mend layer → HEALTHY" in browser.text(".banner")
         assert browser.text("#change pre") == "import orthoscope\nmend(model, 'layer')"
     else:
         assert "nothing was changed" in browser.text("#change")

@@ -132,6 +132,11 @@ export function significant(value: number | null): string {
   return value === null ? UNDEFINED : String(Number(value.toPrecision(3)));
 }
 
+/** 4.34 %: a share in percent. */
+export function percent(share: number | null): string {
+  return share === null ? UNDEFINED : `${significant(100 * share)} %`;
+}
+
 export function rank(value: number | null): string {
   return value === null ? UNDEFINED : value < 10 ? value.toFixed(1) : value.toFixed(0);
 }

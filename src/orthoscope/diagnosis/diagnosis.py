@@ -15,7 +15,7 @@ from orthoscope.diagnosis.checks import GradientProfile, fitted_slope, gradient_
 from orthoscope.diagnosis.document import diagnosis_document
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
-from orthoscope.diagnosis.rules import RULES, is_omission, judge
+from orthoscope.diagnosis.rules import RULES, judge, omitted_checks
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, Status, record
@@ -144,11 +144,11 @@ class Diagnosis(Viewed):
         unchecked = [f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED]
         if not self.judged:
             return f"neither samples nor gradients could be judged ({unchecked[0]})"
-        rest = [f"{f.check}: {f.reason}" for f in self.findings if is_omission(f)]
+        rest = omitted_checks(self.findings)
         clean = {finding.check: finding.reason for finding in self.findings if finding.state is State.CLEAN}
         good = {"sample angles": "no rank collapse", "gradient growth": clean.get("gradient growth", "")}
         said = "; ".join(words for check, words in good.items() if check in clean) or "no symptom was found"
-        return said + (f" (not checked: {'; '.join(rest)})" if rest else "")
+        return said + (f"; not checked: {'; '.join(rest)}" if rest else "")
 
     @cached_property
     def pictures(self) -> Sequence[Picture | None]:

@@ -75,7 +75,7 @@ def risk_row(risk: float) -> document.Risk:
     held_out = known["held_out"]["orthoscope"]
     return document.Risk(
         value=risk,
-        networks=known["networks"] - held_out["networks"],
+        networks=known["fitted_to"],
         accuracy=held_out["accuracy"],
         false_alarms=held_out["false_alarms"],
         tested_on=held_out["networks"],

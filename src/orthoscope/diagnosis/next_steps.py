@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from orthoscope.diagnosis.rules import is_omission
+from orthoscope.diagnosis.rules import in_words, omitted_checks
 from orthoscope.findings import State, Symptom, Verdict
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def next_steps(diagnosis: "Diagnosis") -> tuple[str, ...]:
         return (_BATCH,)
     first = (_BATCH,) if Symptom.DEGENERATE_INPUT in diagnosis.symptoms else ()
     first += tuple(
-        _NOT_FINITE.format(layer=finding.layer or "the network")
+        _NOT_FINITE.format(layer=in_words(finding.layer))
         for finding in diagnosis.findings
         if finding.check == "finite outputs" and finding.state is State.FOUND
     )
@@ -46,5 +46,5 @@ def next_steps(diagnosis: "Diagnosis") -> tuple[str, ...]:
 
 
 def _unchecked(diagnosis: "Diagnosis") -> tuple[str, ...]:
-    missing = [f"{finding.check} ({finding.reason})" for finding in diagnosis.findings if is_omission(finding)]
+    missing = omitted_checks(diagnosis.findings)
     return (f"Not checked on this batch: {'; '.join(missing)}.",) if missing else ()

@@ -1,7 +1,7 @@
 """The rules, as a table: what is compared, with which limits, and the sentence for each outcome."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from orthoscope.diagnosis import checks
@@ -144,13 +144,13 @@ RULES: tuple[Rule, ...] = (
         "largest gradient", Symptom.EXPLODE, checks.largest_gradient, "e-folds above the last layer",
         math.log(1e3), math.log(1e5),
         "exploding gradient at {layer}: its norm is {ratio} times that at the last layer",
-        "no gradient norm is more than {ratio} times that at the last layer",
+        "the largest gradient norm is {ratio} times that at the last layer",
     ),
     Rule(
         "smallest gradient", Symptom.VANISH, checks.smallest_gradient, "e-folds above the last layer",
         -math.log(1e6), -math.inf,
         "vanishing gradient at {layer}: its norm is {ratio} times that at the last layer",
-        "no gradient norm is less than {ratio} times that at the last layer", low_is_bad=True,
+        "the smallest gradient norm is {ratio} times that at the last layer", low_is_bad=True,
     ),
     Rule(
         "gradient arrives", Symptom.VANISH, checks.starved_layers, "weight layers", 0.0, 0.0,
@@ -190,7 +190,7 @@ def conclude(rule: Rule, seen: CheckValue) -> Finding:
             percent=_percent(seen.value),
             factor=times(abs(seen.value)),
             ratio=times(seen.value),
-            layer=_in_words(layer),
+            layer=in_words(layer),
         ),
         severity=severity,
         layer=layer,
@@ -204,10 +204,17 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 or share == 0 else "less than 1%"
 
 
-def is_omission(finding: Finding) -> bool:
-    """Whether a check was not made that its reader may miss: not of tokens, nor of the rank of token ids."""
-    applies = not finding.check.startswith("token") and finding.reason != checks.TOKEN_IDS
-    return finding.state is State.NOT_CHECKED and applies
+def omitted_checks(findings: Sequence[Finding]) -> list[str]:
+    """Return `sample rank, sample angles (reason)` of checks that were not made.
+
+    Checks that do not apply are left out: of tokens, where there are none, and of the rank of token ids.
+    """
+    names: dict[str, list[str]] = {}
+    for finding in findings:
+        applies = not finding.check.startswith("token") and finding.reason != checks.TOKEN_IDS
+        if finding.state is State.NOT_CHECKED and applies:
+            names.setdefault(finding.reason, []).append(finding.check)
+    return [f"{', '.join(found)} ({reason})" for reason, found in names.items()]
 
 
 def times(log_ratio: float) -> str:
@@ -219,7 +226,7 @@ def times(log_ratio: float) -> str:
     return "10" + str(round(log_ratio / math.log(10))).translate(_SUPERSCRIPTS)
 
 
-def _in_words(layer: str | None) -> str:
+def in_words(layer: str | None) -> str:
     """The name as it reads in a sentence: members of an nn.Sequential are only numbers, the root has an empty name."""
     if not layer:
         return "the whole network"

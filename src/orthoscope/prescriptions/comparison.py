@@ -160,7 +160,7 @@ class Comparison(Viewed):
             ("orthogonality gap", old.gap, new.gap, "0 orthogonal, 1 one direction"),
             ("gradient growth per weight layer", old.slope, new.slope, "e-folds"),
             ("gradient growth from output to input", grown, grows, "e-folds"),
-            ("parameters", old.recording.parameters, new.recording.parameters, "numbers"),
+            ("parameters", old.recording.parameters, new.recording.parameters, "count"),
         ]
         return tuple(NumberPair(name=name, before=one, after=other, unit=unit) for name, one, other, unit in rows)
 
@@ -185,7 +185,7 @@ def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
     """
     for diagnosis in (before, after):
         if not isinstance(diagnosis, Diagnosis):
-            raise ValueError(f"two diagnoses are compared, got a {type(diagnosis).__name__}: call diagnose first")
+            raise ValueError(f"two diagnoses are compared, got {type(diagnosis).__name__}: call diagnose first")
     return Comparison(before, after)
 
 

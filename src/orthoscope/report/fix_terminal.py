@@ -78,9 +78,9 @@ def plan_text(prescriptions: Sequence[Prescription]) -> str:
         predicted = step.predicted
         known = predicted.gap is not None or predicted.slope is not None
         growth = f"gradient {factor(predicted.slope, 3)} per weight layer"
-        effect = f"orthogonality gap {fixed(predicted.gap)}, {growth}" if known else predicted.reason or ""
+        effect = f"predicted: orthogonality gap {fixed(predicted.gap)}, {growth}" if known else predicted.reason or ""
         lines += [f"{number_of}. {step.name}{' (advice)' if step.advice else ''}: {step.why}"]
-        lines += [f"   predicted: {effect}"] if effect and not step.advice else []
+        lines += [f"   {effect}"] if effect and not step.advice else []
         lines += [f"     {line}" for line in step.code.splitlines()]
     return "\n".join(map(printable, lines))
 
@@ -96,7 +96,7 @@ def code_to_paste(document: Document) -> str:
 
 def confirmation_terminal(document: ConfirmationDocument) -> RenderableType:
     """The outcome, then one row a learning rate."""
-    table = _table("learning rate", "loss at the end", "least loss", "stopped early")
+    table = _table("learning rate", "loss at the end", "least loss", "ended")
     for run in document.runs:
         table.add_row(significant(run.learning_rate), _loss(run.final), _loss(run.best), printable(run.stopped))
     return Group(labeled("CONFIRM", Text(printable(document.summary))), Padding(table, (1, 0, 0, 0)))

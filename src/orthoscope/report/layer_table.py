@@ -108,7 +108,7 @@ class LayerTable:
 
     document: DiagnosisDocument
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
         layers, begin, first = self.document.layers, self.document.marks, self.document.first_sick
         rows = folded(layers, begin)
         shown = [row for row in rows if isinstance(row, int)]
@@ -127,6 +127,7 @@ class LayerTable:
             name = wrapped(arrow + names[row], width)
             table.add_row(Text(name), *map(Text, cells), Text(statuses[row]), style="bold" if row in begin else None)
         yield table
+        yield Text("\n" + "; ".join(f"{one.quantity.short}: {one.quantity.label}" for one in columns if one.quantity), "dim")
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def prediction_terminal(document: PredictionDocument) -> RenderableType:
         Padding(DepthTable(document), (1, 0)),
         _Picture(document),
         *(labeled("not checked", Text(printable(f"{row.check}: {row.reason}"))) for row in document.not_checked),
-        *(labeled("deep limit" if index == 0 else "", Text(_limit(limit))) for index, limit in enumerate(document.limit)),
+        *(labeled("limits" if index == 0 else "", Text(_limit(limit))) for index, limit in enumerate(document.limit)),
         *(labeled("theorems" if index == 0 else "", Text(_theorem(row))) for index, row in enumerate(document.sources)),
     )
 
@@ -199,7 +199,7 @@ def _limit(limit: Limit) -> str:
     is_factor = is_growth(limit.unit)
     unit = f" ({printable(limit.unit)})" if limit.unit and not is_factor else ""
     value = f"{factor(limit.value, 3)} per layer" if is_factor else significant(limit.value)
-    return f"{printable(limit.name)} {value}{unit}, by {printable(limit.source)}"
+    return f"{printable(limit.name)} {value} at infinite depth{unit}, by {printable(limit.source)}"
 
 
 def _theorem(row: Source) -> str:

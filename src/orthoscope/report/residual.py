@@ -13,7 +13,7 @@ from orthoscope.report.document import AlignmentStatement, Block, ResidualDocume
 from orthoscope.report.names import folded_names, wrapped
 from orthoscope.report.wording import UNDEFINED, fixed, labeled, number, printable, significant
 
-STATE_WORDS = {True: "holds", False: "fails", None: "not known"}
+STATE_WORDS = {True: "holds", False: "fails", None: "undefined"}
 _COLORS = {"ALIGNED": "bold green", "PARTLY ALIGNED": "bold yellow", "NOT ALIGNED": "bold red", "UNKNOWN": "bold"}
 _NAME_WIDTH = 32
 _NAMES_SHOWN = 4
@@ -91,7 +91,7 @@ def block_cells(block: Block, wide: bool) -> list[str]:
         fixed(block.misalignment, 2),
         number(block.step),
         *([fixed(block.top_energy), size] if wide else []),
-        "dead" if block.dead else skip,
+        "zero branch" if block.dead else skip,
     ]
 
 

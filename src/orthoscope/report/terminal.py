@@ -178,7 +178,8 @@ def _risk(document: DiagnosisDocument) -> list[RenderableType]:
 
 
 def _facts(document: DiagnosisDocument) -> RenderableType:
-    at = "" if document.quoted is None else f" at layer {layer_name(document.quoted)}"
+    name = "" if document.quoted is None else layer_name(document.quoted)
+    at = "" if document.quoted is None else f" at {'module ' if name.isdigit() else ''}{name}"
     facts = [
         f"{count(document.parameters)} parameters",
         f"{document.samples} sample{'s' * (document.samples != 1)}",
@@ -218,8 +219,10 @@ def _checks(document: DiagnosisDocument) -> RenderableType:
     clean = [finding.check for finding in document.findings_in(State.CLEAN)]
     if clean:
         parts.append(labeled("clean", Text(printable(", ".join(clean)))))
+    reasons: dict[str, list[str]] = {}
     for finding in document.findings_in(State.NOT_CHECKED):
-        parts.append(labeled("not checked", Text(printable(f"{finding.check}: {finding.reason}"))))
+        reasons.setdefault(finding.reason, []).append(finding.check)
+    parts += [labeled("not checked", Text(printable(f"{', '.join(names)}: {why}"))) for why, names in reasons.items()]
     unobserved = document.unobserved
     if unobserved:
         names = folded_names(printable(module.name) or "(model)" for module in unobserved)
@@ -233,7 +236,7 @@ def _checks(document: DiagnosisDocument) -> RenderableType:
 def _found(finding: Finding) -> Text:
     reason = f"  {printable(finding.check)}: {printable(finding.reason)}"
     # The sentence has the measured number; where any count is too many there is no limit to name.
-    limit = f" (limit {limit_text(finding)})" if finding.threshold else ""
+    limit = f"; limit {limit_text(finding)}" if finding.threshold else ""
     return Text.assemble(verdict_text(finding.severity), reason, limit)
 
 
