@@ -54,8 +54,8 @@ def calibration_statements() -> list[str]:
         f"| fixed | {cured:.0%} of those called sick that did not train do train after",
         f"right for {kinds['mlp']} of fully connected and residual networks, {kinds['convnet']} of convolutional ones "
         f"and {kinds['transformer']} of Transformers.",
-        f"variance {accuracy['variance alone']}, mean cosine {accuracy['mean cosine alone']}, gradient growth per layer "
-        f"{accuracy['gradient slope alone']}.",
+        f"variance {accuracy['variance alone']}, mean cosine {accuracy['mean cosine alone']}, "
+        f"gradient growth per layer {accuracy['gradient slope alone']}.",
     ]
 
 

@@ -83,7 +83,7 @@ def test_objects_are_batches_too_and_a_loader_is_its_first(user_file: str) -> No
         ("broken", "raised RuntimeError: no data"),
         ("text", "gave an object of type str: a batch is a tensor"),
         ("empty", "gave an object of type NoneType: .* a DataLoader that is not empty"),
-        ("number", "is an object of type int: name a function or class that can be called"),
+        ("number", "is an object of type int: name a function or class"),
     ],
 )
 def test_every_mistaken_batch_is_one_sentence(user_file: str, name: str, message: str) -> None:

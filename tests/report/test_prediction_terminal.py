@@ -1,8 +1,8 @@
+import math
 from io import StringIO
 from itertools import pairwise
 from typing import Any
 
-import math
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -165,7 +165,9 @@ def test_limits_and_hypotheses_are_told() -> None:
 def test_a_limit_of_growth_is_a_factor() -> None:
     made = prediction()
     made["limit"][0] |= {"name": "gradient growth", "value": math.log(1.5), "unit": "e-folds per layer"}
-    assert "limits       gradient growth ×1.50 per layer at infinite depth, by poole2016, equation (3)" in rendered(made, 100)
+    assert "limits       gradient growth ×1.50 per layer at infinite depth, by poole2016, equation (3)" in rendered(
+        made, 100
+    )
 
 
 def test_what_is_unknown_is_a_dash() -> None:

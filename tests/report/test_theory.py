@@ -27,7 +27,7 @@ def expecting(**changes: Any) -> dict[str, Any]:
 def test_the_terminal_puts_predicted_beside_measured() -> None:
     words = in_one_line(explained())
     assert (
-        "theory predicted orthogonality gap 0.31 (measured 0.30) · effective rank 9.5 (12) of 16 · mean overlap 0.26 (0.25)"
+        "predicted orthogonality gap 0.31 (measured 0.30) · effective rank 9.5 (12) of 16 · mean overlap 0.26 (0.25)"
         in words
     )
     assert "gradient per weight layer ×1.020 (×1.010), by poole2016" in words

@@ -83,9 +83,17 @@ class Alignment(Viewed):
         """RA1 to RA4."""
         found, rank = self.scores, self.classes
         numbers = {
-            "RA1": (found.step_cosine, "representations move in one direction", "cosine of the steps of adjacent blocks"),
+            "RA1": (
+                found.step_cosine,
+                "representations move in one direction",
+                "cosine of the steps of adjacent blocks",
+            ),
             "RA2": (found.misalignment, "blocks share their singular vectors", "misalignment of pairs of blocks"),
-            "RA3": (found.rank_ratio[~found.dead], f"Jacobians have rank {rank} at most", f"σ{rank + 1}/σ1, median of blocks"),
+            "RA3": (
+                found.rank_ratio[~found.dead],
+                f"Jacobians have rank {rank} at most",
+                f"σ{rank + 1}/σ1, median of blocks",
+            ),
             "RA4": (self.law.slope, "the largest singular value falls as 1/depth", "slope of 1/σ1 over depth"),
         }
         return tuple(
@@ -119,8 +127,8 @@ class Alignment(Viewed):
         ]
         if self.scores.dead.all():
             return (
-                f"All {len(self.scores.names)} residual branches are zero, as zero-initialized branches are, and have no "
-                "singular vectors: measure after some training."
+                f"All {len(self.scores.names)} residual branches are zero, as zero-initialized branches are, and have "
+                "no singular vectors: measure after some training."
             )
         dead = [name for name, gone in zip(self.scores.names, self.scores.dead.all(-1), strict=True) if gone]
         if dead:

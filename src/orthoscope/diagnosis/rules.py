@@ -22,7 +22,8 @@ class Rule:
         unit: Of the number.
         risk: Limit of AT RISK, in a network of 50 weight layers.
         sick: Limit of SICK, in a network of 50 weight layers.
-        found: Sentence for a hit: {value}, {percent}, {ratio} = exp(value), {factor} = exp(|value|) and {layer} are filled in.
+        found: Sentence for a hit: {value}, {percent}, {ratio} = exp(value), {factor} = exp(|value|) and
+            {layer} are filled in.
         clean: Sentence for none.
         low_is_bad: Whether numbers below the limits are bad.
         power: Limits are multiplied by (layers/50)^power.
@@ -103,7 +104,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "sample angles", Symptom.COLLAPSE, checks.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "rank collapse from {layer} on: all samples point in one direction at the output (1 - mean cosine: {value:.2g})",
+        "rank collapse from {layer} on: samples point in one direction at the output (1 - mean cosine: {value:.2g})",
         "samples differ in direction at the output (1 - mean cosine: {value:.2g})", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
@@ -116,7 +117,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, checks.token_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "rank collapse of tokens from {layer} on: all point in one direction at the output (1 - mean cosine: {value:.2g})",
+        "rank collapse of tokens from {layer} on: all point one way (1 - mean cosine at the output: {value:.2g})",
         "tokens differ in direction at the output (1 - mean cosine: {value:.2g})", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),

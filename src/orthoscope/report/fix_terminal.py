@@ -110,7 +110,9 @@ def comparison_markdown(content: Any) -> str:
     verdict = document.verdict
     lines = [f"**Orthoscope: {verdict.before} → {verdict.after}** ({_cell(document.name)})", ""]
     lines += ["| | before | after |", "|---|---:|---:|"]
-    lines += [f"| {row.name} | {pair_number(row, row.before)} | {pair_number(row, row.after)} |" for row in document.numbers]
+    lines += [
+        f"| {row.name} | {pair_number(row, row.before)} | {pair_number(row, row.after)} |" for row in document.numbers
+    ]
     for title, found in (("no longer found", document.vanished), ("newly found", document.appeared)):
         lines += ["", *(f"- {title}: {_cell(one.reason)}" for one in found)] if found else []
     return "\n".join(lines) + "\n"

@@ -127,7 +127,9 @@ class LayerTable:
             name = wrapped(arrow + names[row], width)
             table.add_row(Text(name), *map(Text, cells), Text(statuses[row]), style="bold" if row in begin else None)
         yield table
-        yield Text("\n" + "; ".join(f"{one.quantity.short}: {one.quantity.label}" for one in columns if one.quantity), "dim")
+        yield Text(
+            "\n" + "; ".join(f"{one.quantity.short}: {one.quantity.label}" for one in columns if one.quantity), "dim"
+        )
 
 
 @dataclass(frozen=True)
