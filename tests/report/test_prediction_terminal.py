@@ -130,7 +130,7 @@ def test_curves_have_their_ends_in_numbers() -> None:
     assert curve(lines, "gap").split()[1::2] == ["0.75", "1.00"]
     assert curve(lines, "growth").split()[1::2] == ["×1.01", "×1.8"]
     ranks = curve(lines, "rank (log)").split()
-    assert ranks[2::2] == ["64", "5.0"]
+    assert ranks[2::2] == ["16", "1.2"]
     assert ranks[3][0] == "█"
     assert ranks[3] == "".join(sorted(ranks[3], reverse=True))  # falls all the way
 

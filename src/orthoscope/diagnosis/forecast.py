@@ -185,7 +185,7 @@ class Forecast(Viewed):
         sick = self.first(Verdict.SICK)
         beyond = "" if sick is None else f"; sick from depth {sick.depth}"
         deepest = "healthy at no depth" if self.deepest is None else f"trains up to depth {self.deepest}"
-        return f"{deepest}; at depth {first.depth}: {reason}{beyond}{unchecked}"
+        return f"{deepest}; at depth {first.depth}, {reason}{beyond}{unchecked}"
 
     @property
     def not_checked(self) -> tuple[Finding, ...]:
