@@ -71,5 +71,5 @@ def test_every_number_of_the_readme_is_that_of_committed_results() -> None:
 
 def test_the_layer_that_the_readme_names_is_the_one_that_its_code_prints() -> None:
     printed = next(code for language, code in BLOCKS if language == "text")
-    assert printed.splitlines()[0].split()[-1] == "9"
+    assert printed.splitlines()[1] == "rank collapse from layer 9 on"
     assert "By layer 9 the samples" in README

@@ -29,7 +29,7 @@ def next_steps(diagnosis: "Diagnosis") -> tuple[str, ...]:
         return (*_unchecked(diagnosis), f"{_WATCH} `orthoscope.watch(model)`")
     if set(diagnosis.symptoms) <= {Symptom.DEGENERATE_INPUT}:
         return (_BATCH,)
-    first = (_BATCH,) if Symptom.DEGENERATE_INPUT in diagnosis.symptoms else ()
+    first: tuple[str, ...] = (_BATCH,) if Symptom.DEGENERATE_INPUT in diagnosis.symptoms else ()
     first += tuple(
         _NOT_FINITE.format(layer=in_words(finding.layer))
         for finding in diagnosis.findings
@@ -38,7 +38,7 @@ def next_steps(diagnosis: "Diagnosis") -> tuple[str, ...]:
     if diagnosis.recording.samples < _FEWEST_SAMPLES:
         return (*first, _FEW)
     if diagnosis.anatomy.trained:
-        trained = f"The weights look trained ({diagnosis.anatomy.trained}), so only advice is given"
+        trained = f"The weights seem to be trained ({diagnosis.anatomy.trained}), so only advice is given"
         return (*first, f"{trained}: `orthoscope.prescribe(diagnosis)`")
     if diagnosis.fix_command:
         return (*first, f"{_FIX}: `{diagnosis.fix_command}`")

@@ -244,5 +244,6 @@ def limit_text(finding: Finding) -> str:
     """Return a limit in the unit of the sentence: growth as a factor, a share in percent."""
     if is_growth(finding.unit):
         return factor(finding.threshold)
-    is_share = str(finding.unit).startswith("share") and finding.threshold is not None
-    return f"{100 * finding.threshold:.3g}%" if is_share else significant(finding.threshold)
+    if finding.threshold is not None and str(finding.unit).startswith("share"):
+        return f"{100 * finding.threshold:.3g}%"
+    return significant(finding.threshold)
