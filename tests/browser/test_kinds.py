@@ -220,7 +220,7 @@ def test_a_fix_is_the_network_what_to_change_and_what_it_did(browser: Browser, t
         kept = browser.text("#prescriptions li[data-outcome=kept]")
         for words in ("mend layer", "gap 0.31, gradient ×1.012", "gap 0.30, gradient ×1.010", "mend(model"):
             assert words in kept
-        assert "mended by mend layer → HEALTHY" in browser.text(".banner")
+        assert "fixed by mend layer → HEALTHY" in browser.text(".banner")
         assert browser.text("#change pre") == "import orthoscope\nmend(model, 'layer')"
     else:
         assert "nothing was changed" in browser.text("#change")
@@ -230,8 +230,9 @@ def test_a_confirmation_draws_every_loss_until_it_diverges(browser: Browser, tmp
     made = KINDS["confirmation"]("layer")
     shown(browser, tmp_path, made)
     lines = {mark["data-line"]: mark["d"] or "" for mark in browser.marks("[data-line]", "data-line", "d")}
-    assert set(lines) == {"rate 0.01", "rate 0.001", "rate 0.0001", "guessing", "reference"}
-    assert [lines[f"rate {rate}"].count("L") for rate in ("0.01", "0.001", "0.0001")] == [1, 3, 3]
+    rates = ("0.01", "0.001", "0.0001")
+    assert set(lines) == {*(f"learning rate {rate}" for rate in rates), "best constant output", "reference"}
+    assert [lines[f"learning rate {rate}"].count("L") for rate in rates] == [1, 3, 3]
     assert "diverged" in browser.text("#rates")
 
 

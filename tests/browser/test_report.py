@@ -309,15 +309,16 @@ def test_every_label_of_a_quantity_opens_its_explanation_by_key_and_by_pointer(o
 
 
 def test_what_the_gradient_does_reads_as_a_factor(browser: Browser, tmp_path: Path) -> None:
-    slope = {"value": 0.2, "standard_error": 0.013, "layers": 51, "unit": "log-gradient per weight layer"}
+    slope = {"value": 0.2, "standard_error": 0.013, "layers": 51, "unit": "e-folds per weight layer"}
     e_folds = {"unit": "e-folds from output to input", "value": -27.6, "standard_error": 0.5, "threshold": 9.9}
     shown(browser, tmp_path, document(slope=slope, findings=[finding("gradient decay", **e_folds)]))
     whole = (
-        "Gradients grow ×22,000 from the output to the input: ×1.22 (1.21 to 1.24) per weight layer, over 51 of them."
+        "Gradients grow from the output to the input: ×22,000 along the line fitted to 51 weight layers, "
+        "×1.22 (± 1 s.e.: 1.21 to 1.24) for each."
     )
     assert whole in browser.text(".facts")
     cells = browser.run("return [...document.querySelectorAll('.checks tbody td')].map(cell => cell.textContent)")
-    assert cells[4:] == ["×10⁻¹²×10⁻¹² to ×10⁻¹²from output to input", "×20,000"]
+    assert cells[4:] == ["×10⁻¹²± 1 s.e.: ×10⁻¹² to ×10⁻¹²from output to input", "×20,000"]
     ticks = browser.run("return [...document.querySelectorAll('svg.plane .tick')].map(tick => tick.textContent)")
     assert {"×1", "×1.2", "÷1.2"} <= set(ticks)
     assert "e-fold" not in browser.text("article")

@@ -3,7 +3,7 @@ import { h, section } from "./elements";
 import { QUANTITIES, type Quantity } from "./types";
 
 /** What a page of a diagnosis shows: numbers of layers, and of the network. */
-const SHOWN = QUANTITIES.filter((one) => one.group === "layer" || one.key === "risk" || one.key === "gradient_growth");
+const SHOWN = QUANTITIES.filter((one) => one.group === "layer" || one.group === "network" || one.key === "gradient_growth");
 
 function quantity(key: string): Quantity {
   return SHOWN.find((one) => one.key === key)!;

@@ -9,7 +9,7 @@ import { download, fold, sources } from "./page";
 import { plane } from "./plane";
 import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
-import { count, factor, firstSick, findings, fixed, growth, growthSentence, quotedLayer, layerName, look, marks, number, possibleRank, printable, rank, significant, symptomWords, UNDEFINED, view } from "./reading";
+import { count, factor, firstSick, findings, fixed, growth, growthSentence, quotedLayer, layerName, look, marks, number, percent, possibleRank, printable, rank, significant, symptomWords, UNDEFINED, view } from "./reading";
 import { residual } from "./residual";
 import { Selection } from "./selection";
 import { strip } from "./strip";
@@ -22,7 +22,7 @@ export function network(docs: Diagnosis[], index: number, cloud: Known[], choose
     if (event.key === "Escape" && selection.choice.open) selection.key("Escape");
   };
   const root = h("article", { class: "network", id: `network-${index + 1}` });
-  root.append(...[banner(doc, selection), nextSteps(doc), facts(doc), strip(doc, selection)].filter((part) => part !== null));
+  root.append(...[banner(doc, selection), change === null ? nextSteps(doc) : null, facts(doc), strip(doc, selection)].filter((part) => part !== null));
   // After what is above has been drawn, and can be used already.
   setTimeout(() => {
     const later = [profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change, residual(doc), layersTable(doc, selection), glossary(), method(doc, index)];
@@ -51,7 +51,7 @@ function banner(doc: Diagnosis, selection: Selection): HTMLElement {
     "div",
     { class: `banner ${look(doc.verdict)}` },
     h("span", { class: "verdict" }, icon(look(doc.verdict)), doc.verdict),
-    h("div", {}, h("p", {}, printable(doc.summary)), where, fix === null ? null : h("p", { class: "where" }, `mended by ${fix}`)),
+    h("div", {}, h("p", {}, printable(doc.summary)), where, fix === null ? null : h("p", { class: "where" }, `fixed by ${fix}`)),
   );
 }
 
@@ -67,11 +67,11 @@ function facts(doc: Diagnosis): HTMLElement {
   const ended = last === null ? null : view(last, "effective_rank");
   const risk = doc.risk?.value ?? null;
   const entries: (Fact | null)[] = [
-    risk === null ? null : { label: term("risk"), value: `${Math.round(100 * risk)} %`, note: `Estimated from ${doc.risk!.networks} networks that were diagnosed, then trained.` },
+    risk === null ? null : { label: term("risk"), value: `${Math.round(100 * risk)} %`, note: `Fitted to ${doc.risk!.networks} networks that were diagnosed, then trained; the verdict is right for ${Math.round(100 * doc.risk!.accuracy)} % of ${doc.risk!.tested_on} others.` },
     { label: term("gap", "orthogonality gap at the end"), value: fixed(doc.gap), note: sentence("gap") },
     { label: term("effective_rank", "effective rank at the end"), value: last === null || ended === null ? UNDEFINED : `${ended.toFixed(1)} of ${possibleRank(last)}`, note: sentence("effective_rank") },
     { label: term("gradient_growth", "gradient, from output to input"), value: factor(growth(doc), 2), note: growthSentence(doc) },
-    doc.seeds ? { label: `verdicts of ${doc.seeds.seeds.length} seeds`, value: tally(doc.seeds.verdicts), note: "The same network, drawn and judged again." } : null,
+    doc.seeds ? { label: `verdicts of ${doc.seeds.seeds.length} seeds`, value: tally(doc.seeds.verdicts), note: "The same network with other random weights." } : null,
   ];
   const shown = entries.filter((one) => one !== null);
   return h(
@@ -104,7 +104,7 @@ function theory(doc: Diagnosis): HTMLElement {
       [term("rms"), number(expected?.rms), number(layer.rms)],
     );
   }
-  rows.push([term("gradient_growth", "gradient growth per weight layer"), factor(doc.prediction.slope), factor(doc.slope.value)]);
+  rows.push([term("slope"), factor(doc.prediction.slope), factor(doc.slope.value)]);
   return section(
     "Theory",
     "theory",
@@ -136,7 +136,7 @@ function checksTable(shown: Finding[]): HTMLElement | null {
       printable(one.reason),
       one.layer === null ? "" : h("code", {}, printable(one.layer)),
       measuredCell(one),
-      isLogarithmic(one) ? factor(one.threshold) : significant(one.threshold),
+      isLogarithmic(one) ? factor(one.threshold, 2) : isShare(one) ? percent(one.threshold) : significant(one.threshold),
     ];
   });
   return table(["state", "check", "result", "begins at", "measured", "limit"], rows, new Set([4, 5]), "checks");
@@ -149,12 +149,18 @@ function isLogarithmic(one: Finding): boolean {
   return E_FOLDS.test(one.unit ?? "");
 }
 
+/** A share is read in percent, as in the sentence of its check. */
+function isShare(one: Finding): boolean {
+  return (one.unit ?? "").startsWith("share");
+}
+
 function measuredCell(one: Finding): HTMLElement {
   const { value, standard_error: error } = one;
   const unit = one.unit && h("small", {}, printable(one.unit.replace(E_FOLDS, "")));
+  if (isShare(one)) return h("span", {}, percent(value), h("small", {}, printable(one.unit!.replace(/^share /, ""))));
   if (!isLogarithmic(one)) return h("span", {}, significant(value), error === null ? "" : ` ± ${significant(error)}`, unit);
-  const around = value === null || error === null ? null : h("small", {}, `${factor(value - error)} to ${factor(value + error)}`);
-  return h("span", {}, factor(value), around, unit);
+  const around = value === null || error === null ? null : h("small", {}, `± 1 s.e.: ${factor(value - error, 2)} to ${factor(value + error, 2)}`);
+  return h("span", {}, factor(value, 2), around, unit);
 }
 
 function method(doc: Diagnosis, index: number): HTMLElement {

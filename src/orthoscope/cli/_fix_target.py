@@ -79,6 +79,8 @@ def conclude(found: Fix, places: Places) -> int:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
         _write(found, places)
+    elif any((places.weights, places.snippet, places.json not in (None, "-"))):
+        print("nothing was changed: no weights, code or JSON are written", file=sys.stderr)
     if places.html is not None:
         report.write(places.html, [document])
         print(f"wrote {places.html}", file=sys.stderr)
@@ -126,7 +128,7 @@ def _fixed(
         lines = str(error).strip().splitlines()
         raise TargetError(
             f"{text!r} fails on its batch with {type(error).__name__}: {lines[0] if lines else 'no message'}; "
-            "give a batch that fits with --batch, or see where with --traceback"
+            "give another batch with --batch, or add --traceback to see the line that fails"
         ) from error
 
 

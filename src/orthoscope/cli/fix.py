@@ -1,4 +1,4 @@
-"""`orthoscope fix`: a network mended on a copy."""
+"""`orthoscope fix`: changes tried on a copy of a network."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +28,7 @@ def fix(
 ) -> int:
     """Apply the best fix to a copy of a network, measure again, and confirm with a short training before and after.
 
-    Exit code 0 if it is healthy or was mended, 1 if nothing helped, training refutes what did, or its weights are
+    Exit code 0 if it is healthy or was fixed, 1 if nothing helped, training refutes what did, or its weights are
     trained, 2 for bad input.
 
     Parameters
@@ -40,7 +40,7 @@ def fix(
     samples
         Samples in a batch that is made up.
     output
-        Folder for all results: fixed.safetensors, fix.py and fix.json; made if it is not there.
+        Folder for all results: fixed.safetensors, fix.py and fix.json; created if missing.
     weights
         Write the fixed weights here, .safetensors.
     snippet
@@ -52,7 +52,7 @@ def fix(
     steps
         Training steps, at each of three learning rates, that confirm the verdicts before and after.
     confirm
-        Whether to train at all.
+        Whether to train for a short time before and after the fix.
     trained
         The weights are trained and must stay: give advice only. --no-trained says that they are not, whatever they
         look like.

@@ -21,15 +21,14 @@ ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNE
 # What a verdict means for training. Alignment describes how trained networks compute; its absence before training is
 # usual and no fault, so that only a network that was trained for long has something to change.
 MEANINGS = {
-    ALIGNED: "Good news: the blocks refine one answer step by step, as in networks that were trained for long "
-    "(Li & Papyan, 2023). Nothing has to be changed.",
-    PARTLY: "Neither good nor bad news: usual while a network learns. Train on and measure again; "
-    "`orthoscope diagnose` says whether it can train.",
-    NOT_ALIGNED: "No bad news before training: blocks with random weights never align, and `orthoscope diagnose` says "
-    "whether the network can train. After long training it is a warning: blocks do not build on one another; "
-    "check that every block has a skip connection and that the training loss is low.",
-    UNKNOWN: "Neither good nor bad news: too little could be measured. "
-    "Give more samples, or measure after some training.",
+    ALIGNED: "Good: the blocks refine one answer step by step, as in networks that were trained for long "
+    "(Li & Papyan, 2023); nothing has to be changed.",
+    PARTLY: "Neither good nor bad: usual while a network learns; train on and measure again "
+    "(`orthoscope diagnose` says whether it can train).",
+    NOT_ALIGNED: "Normal before training: blocks with random weights never align (`orthoscope diagnose` says whether "
+    "the network can train). After long training it is a warning: check that every block has a skip connection and "
+    "that the training loss is low.",
+    UNKNOWN: "Neither good nor bad: give more samples, or measure after some training.",
 }
 
 _LOOSE_TOLERANCE = 1e9  # a tolerance that is met after the first iteration
@@ -71,9 +70,17 @@ class Alignment(Viewed):
         """RA1 to RA4, with medians over samples."""
         found, rank = self.scores, self.classes
         numbers = {
-            "RA1": (found.step_cosine, "representations move in one direction", "cosine of adjacent steps"),
+            "RA1": (
+                found.step_cosine,
+                "representations move in one direction",
+                "cosine of the steps of adjacent blocks",
+            ),
             "RA2": (found.misalignment, "blocks share their singular vectors", "misalignment of pairs of blocks"),
-            "RA3": (found.rank_ratio[~found.dead], f"Jacobians have rank {rank}", f"σ{rank + 1}/σ1, median of blocks"),
+            "RA3": (
+                found.rank_ratio[~found.dead],
+                f"Jacobians have rank {rank} at most",
+                f"σ{rank + 1}/σ1, median of blocks",
+            ),
             "RA4": (self.law.slope, "the largest singular value falls as 1/depth", "slope of 1/σ1 over depth"),
         }
         rows = []
@@ -110,17 +117,21 @@ class Alignment(Viewed):
     @property
     def summary(self) -> str:
         """What holds, what does not, what is not known; then whether that is good or bad news, and what to do."""
-        words = {True: ("holds", "hold"), False: ("fails", "fail"), None: ("is not known", "are not known")}
+        words = {True: ("holds", "hold"), False: ("fails", "fail"), None: ("is not measured", "are not measured")}
         parts = [
             f"{', '.join(keys)} {words[state][len(keys) > 1]}"
             for state in (True, False, None)
             if (keys := [score.key for score in self.statements if score.holds is state])
         ]
+        if self.scores.dead.all():
+            return (
+                f"All {len(self.scores.names)} residual branches are zero, as zero-initialized branches are, and have "
+                "no singular vectors: measure after some training."
+            )
         dead = [name for name, gone in zip(self.scores.names, self.scores.dead.all(-1), strict=True) if gone]
         if dead:
-            parts.append(f"{len(dead)} of {len(self.scores.names)} blocks are dead, the first {dead[0]}")
-        if len(dead) == len(self.scores.names):
-            parts.append("branches may be zero-initialized: measure after some training")
+            are = "are" if len(dead) > 1 else "is"
+            parts.append(f"{len(dead)} of {len(self.scores.names)} residual branches {are} zero, the first {dead[0]}")
         return f"{'; '.join(parts)}. {MEANINGS[self.verdict]}"
 
     def as_document(self, details: bool = True) -> ResidualDocument:

@@ -14,7 +14,7 @@ from orthoscope.diagnosis.checks import GradientProfile, fitted_slope, gradient_
 from orthoscope.diagnosis.document import Viewed, diagnosis_document
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
-from orthoscope.diagnosis.rules import RULES, judge, risk
+from orthoscope.diagnosis.rules import RULES, in_words, judge, omitted_checks, risk
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, Status, record
 from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
@@ -30,6 +30,9 @@ _FIX = "Apply the best change to a copy of the network, and confirm it by a shor
 _LIST = "List every change that may help, with what theory predicts of each"
 _WATCH = "Learning rate, data and what happens later are not checked; follow the training with:"
 _BATCH = "Give a batch whose samples differ: no change to the network helps against a degenerate input."
+_FEW = "Give a batch of at least 8 samples: with fewer, rank collapse is not checked and no change can be tried."
+_FEWEST_SAMPLES = 8  # that `orthoscope.fix` takes
+_NOT_FINITE = "Look for nan, or for numbers that overflow, in the weights and the input of {layer}."
 _TOO_LITTLE = "Too little could be checked: diagnose again with at least 8 samples that the network tells apart."
 
 
@@ -143,18 +146,19 @@ class Diagnosis(Viewed):
 
     @property
     def summary(self) -> str:
-        """One sentence: the findings, worst first, or that there are none."""
+        """One sentence: the worst finding of every symptom, or that there are none."""
         found = sorted((f for f in self.findings if f.state is State.FOUND), key=lambda f: -f.severity.rank)
         if found:
-            return "; ".join(dict.fromkeys(finding.reason for finding in found))
+            worst = {finding.symptom: finding.reason for finding in reversed(found)}
+            return "; ".join(worst[symptom] for symptom in dict.fromkeys(finding.symptom for finding in found))
         if not self.judged:
             reason = next(f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED)
             return f"neither samples nor gradients could be judged ({reason})"
-        rest = [f"{f.check}: {f.reason}" for f in self._worth_a_remark]
+        rest = omitted_checks(self.findings)
         clean = {finding.check: finding.reason for finding in self.findings if finding.state is State.CLEAN}
         good = {"sample angles": "no rank collapse", "gradient growth": clean.get("gradient growth", "")}
         said = "; ".join(words for check, words in good.items() if check in clean) or "no symptom was found"
-        return said + (f" (not checked: {'; '.join(rest)})" if rest else "")
+        return said + (f"; not checked: {'; '.join(rest)}" if rest else "")
 
     @property
     def next_steps(self) -> tuple[str, ...]:
@@ -165,23 +169,22 @@ class Diagnosis(Viewed):
         if not self.judged:
             return (_TOO_LITTLE,)
         if self.verdict is Verdict.HEALTHY:
-            missing = [f"{f.check} ({f.reason})" for f in self._worth_a_remark]
+            missing = omitted_checks(self.findings)
             unchecked = (f"Not checked on this batch: {'; '.join(missing)}.",) if missing else ()
             return (*unchecked, f"{_WATCH} `orthoscope.watch(model)`")
         if set(self.symptoms) <= {Symptom.DEGENERATE_INPUT}:
             return (_BATCH,)
-        first = (_BATCH,) if Symptom.DEGENERATE_INPUT in self.symptoms else ()
+        first: tuple[str, ...] = (_BATCH,) if Symptom.DEGENERATE_INPUT in self.symptoms else ()
+        broken = [f for f in self.findings if f.check == "finite outputs" and f.state is State.FOUND]
+        first += tuple(_NOT_FINITE.format(layer=in_words(finding.layer)) for finding in broken)
+        if self.recording.samples < _FEWEST_SAMPLES:
+            return (*first, _FEW)
         if self.anatomy.trained:
-            trained = f"The weights look trained ({self.anatomy.trained}), so only advice is given"
+            trained = f"The weights seem to be trained ({self.anatomy.trained}), so only advice is given"
             return (*first, f"{trained}: `orthoscope.prescribe(diagnosis)`")
         if self.fix_command:
             return (*first, f"{_FIX}: `{self.fix_command}`")
         return (*first, f"{_FIX}: `orthoscope.fix(model, batch)`", f"{_LIST}: `orthoscope.prescribe(diagnosis)`")
-
-    @property
-    def _worth_a_remark(self) -> list[Finding]:
-        """What could not be checked; that a network has no tokens is no news to its owner."""
-        return [f for f in self.findings if f.state is State.NOT_CHECKED and not f.check.startswith("token")]
 
     @cached_property
     def pictures(self) -> Sequence[Picture | None]:

@@ -98,7 +98,7 @@ def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document
             value=diagnosis.slope,
             standard_error=diagnosis.slope_standard_error,
             layers=0 if gradients is None else len(gradients.layers),
-            unit="log-gradient per weight layer toward the input",
+            unit="e-folds per weight layer toward the input",
         ),
         prediction=document.PredictionSummary(
             reason=diagnosis.expected.reason or None,
@@ -126,7 +126,7 @@ def risk_row(risk: float) -> document.Risk:
     held_out = known["held_out"]["orthoscope"]
     return document.Risk(
         value=risk,
-        networks=known["networks"],
+        networks=known["fitted_to"],
         accuracy=held_out["accuracy"],
         false_alarms=held_out["false_alarms"],
         tested_on=held_out["networks"],

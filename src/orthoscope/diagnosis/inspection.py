@@ -69,7 +69,7 @@ def initial_arguments(model: nn.Module) -> Mapping[str, Any]:
     if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
         raise NoTheory("it has forward hooks, which may change its outputs")
     if not _as_drawn(model, model.drawn):
-        raise NoTheory("its weights changed since initialization: theory is of networks at initialization")
+        raise NoTheory("theory is of networks at initialization, and the weights of this one have changed")
     return arguments
 
 

@@ -186,7 +186,7 @@ def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
     """
     for diagnosis in (before, after):
         if not isinstance(diagnosis, Diagnosis):
-            raise ValueError(f"two diagnoses are compared, got a {type(diagnosis).__name__}: call diagnose first")
+            raise ValueError(f"two diagnoses are compared, got {type(diagnosis).__name__}: call diagnose first")
     return Comparison(before, after)
 
 
@@ -198,9 +198,9 @@ def compared(before: DiagnosisDocument, after: DiagnosisDocument) -> ComparisonD
         summary += f"; {what}: {', '.join(finding.check for finding in found)}" if found else ""
     numbers = [
         ("orthogonality gap", before.gap, after.gap, "0 orthogonal, 1 one direction"),
-        ("gradient slope", before.slope.value, after.slope.value, "log-gradient per weight layer toward the input"),
-        ("gradient growth", _growth(before), _growth(after), "e-folds from output to input"),
-        ("parameters", before.parameters, after.parameters, "numbers"),
+        ("gradient growth per weight layer", before.slope.value, after.slope.value, "e-folds"),
+        ("gradient growth from output to input", _growth(before), _growth(after), "e-folds"),
+        ("parameters", before.parameters, after.parameters, "count"),
     ]
     return ComparisonDocument(
         name=after.name,

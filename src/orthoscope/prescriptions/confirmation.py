@@ -101,8 +101,8 @@ class Confirmation(Viewed):
         said = {True: "confirmed", False: "refuted", None: "neither confirmed nor refuted"}[self.confirmed]
         at = f" at learning rate {best.learning_rate:g}" if math.isfinite(self.final_loss) else ""
         return (
-            f"{self.outcome}: {loss} after {self.steps} steps{at}, guessing {self.guessing_loss:.3g}, "
-            f"{self.reference} {self.reference_loss:.3g} ({self.source}); verdict {self.verdict} {said}"
+            f"{self.outcome}: {loss} after {self.steps} steps{at} on {self.source} (best constant output: "
+            f"{self.guessing_loss:.3g}, {self.reference}: {self.reference_loss:.3g}); verdict {self.verdict} {said}"
         )
 
     def as_document(self, details: bool = True) -> ConfirmationDocument:

@@ -205,7 +205,14 @@ def _loss_value(loss: Loss, output: Any, target: Any) -> Tensor:
     if isinstance(target, Tensor):
         device = next((t.device for t in tensors_in(output)), target.device)
         target = target.to(device)
-    value = loss(output) if target is None else loss(output, target)
+    try:
+        value = loss(output) if target is None else loss(output, target)
+    except TypeError as error:
+        if target is not None:
+            raise
+        raise ValueError(
+            f"loss(output) fails ({error}): for a loss that compares with targets, give a batch (inputs, targets)"
+        ) from error
     if not isinstance(value, Tensor) or value.numel() != 1:
         shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(f"the loss must be one number in a tensor, got {shape}: reduce it, for example by its mean")

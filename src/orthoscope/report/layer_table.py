@@ -108,7 +108,7 @@ class LayerTable:
 
     document: DiagnosisDocument
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
         layers, begin, first = self.document.layers, self.document.marks, self.document.first_sick
         rows = folded(layers, begin)
         shown = [row for row in rows if isinstance(row, int)]
@@ -127,6 +127,9 @@ class LayerTable:
             name = wrapped(arrow + names[row], width)
             table.add_row(Text(name), *map(Text, cells), Text(statuses[row]), style="bold" if row in begin else None)
         yield table
+        yield Text(
+            "\n" + "; ".join(f"{one.quantity.short}: {one.quantity.label}" for one in columns if one.quantity), "dim"
+        )
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,6 @@ def _status(layer: Layer, symptoms: Sequence[str]) -> str:
     """Return what is worth saying of a layer: nothing of one that was measured."""
     if symptoms:
         return begins(symptoms)
-    if layer.rank_deficient:
+    if layer.rank_deficient and layer.units >= layer.samples:  # fewer units than samples are no news
         return "rank-deficient"
     return "" if layer.status is Status.MEASURED else printable(layer.status)

@@ -13,7 +13,7 @@ from orthoscope.report.document import AlignmentStatement, Block, ResidualDocume
 from orthoscope.report.names import folded_names, wrapped
 from orthoscope.report.wording import UNDEFINED, fixed, labeled, number, printable, significant
 
-STATE_WORDS = {True: "holds", False: "fails", None: "not known"}
+STATE_WORDS = {True: "holds", False: "fails", None: "undefined"}
 _COLORS = {"ALIGNED": "bold green", "PARTLY ALIGNED": "bold yellow", "NOT ALIGNED": "bold red", "UNKNOWN": "bold"}
 _NAME_WIDTH = 32
 _NAMES_SHOWN = 4
@@ -36,7 +36,7 @@ def residual_terminal(document: ResidualDocument) -> RenderableType:
 def statement_words(row: AlignmentStatement) -> str:
     """`holds  one direction: cosine of adjacent steps 0.61 (at least 0.3)`."""
     bound = "at least" if row.above else "at most"
-    value = fixed(row.value, 3)
+    value = "not measured" if row.value is None else fixed(row.value, 3)
     return f"{STATE_WORDS[row.holds]:9}  {row.statement}: {row.quantity} {value} ({bound} {row.limit:g})"
 
 
@@ -46,12 +46,14 @@ def _facts(document: ResidualDocument) -> RenderableType:
         printable(document.name),
         f"{len(document.blocks)} residual branches",
         f"{document.samples} sample{'s' if document.samples > 1 else ''}",
-        f"1/σ₁ = {significant(document.law.intercept)} + {significant(document.law.slope)} · depth"
-        f" (R² {fixed(document.law.r_squared)})",
-        f"line shape {fixed(document.line_shape)}",
     ]
+    if document.law.slope is not None:
+        line = f"{significant(document.law.intercept)} + {significant(document.law.slope)} · depth"
+        facts.append(f"fitted line 1/σ₁ = {line} (R² {fixed(document.law.r_squared)})")
+    if document.line_shape is not None:
+        facts.append(f"length of the path over its end-to-end distance {fixed(document.line_shape)}")
     if whole is not None:
-        facts.append(f"whole network log σ {significant(whole.mean_log)} ± {significant(whole.spread_log)}")
+        facts.append(f"log σ of the whole network {significant(whole.mean_log)} ± {significant(whole.spread_log)}")
     return labeled("network", Text(" · ".join([*facts, f"{document.seconds:.1f} s"])))
 
 
@@ -89,7 +91,7 @@ def block_cells(block: Block, wide: bool) -> list[str]:
         fixed(block.misalignment, 2),
         number(block.step),
         *([fixed(block.top_energy), size] if wide else []),
-        "dead" if block.dead else skip,
+        "zero branch" if block.dead else skip,
     ]
 
 

@@ -104,7 +104,7 @@ def _builtin_network(text: str) -> Target:
         try:
             return make()
         except (TypeError, ValueError, RuntimeError) as error:  # of the factory, for a wrong argument
-            raise TargetError(f"{text!r} cannot be made: {error}") from error
+            raise TargetError(f"{text!r} cannot be built: {error}") from error
 
     def build(generator: torch.Generator | None) -> nn.Module:
         return checked(partial(builtin.factory, **given, generator=generator))
@@ -124,7 +124,9 @@ def _user_network(code: UserCode) -> Target:
             with drawn_from(generator):
                 model = code.call()
         if not isinstance(model, nn.Module):
-            raise TargetError(f"{code.text!r} returned a {type(model).__name__}: it must return an nn.Module")
+            raise TargetError(
+                f"{code.text!r} returned an object of type {type(model).__name__}: it must return an nn.Module"
+            )
         return model
 
     def batch(samples: int = 64, generator: torch.Generator | None = None) -> Batch:
@@ -193,7 +195,7 @@ def _as_batch(text: str, found: Any) -> Batch:
     if isinstance(found, Tensor | tuple | dict):
         return found
     raise TargetError(
-        f"{text!r} gave a {type(found).__name__}: "
+        f"{text!r} gave an object of type {type(found).__name__}: "
         "a batch is a tensor, a tuple, a dict or a DataLoader that is not empty"
     )
 

@@ -287,4 +287,4 @@ def _nothing(left_out: Mapping[str, str]) -> str:
         if left_out
         else "no module adds two tensors of one shape by + or torch.add without alpha"
     )
-    return f"no residual branch was found: {seen}; name modules with blocks= to take their Jacobians all the same"
+    return f"no residual branch was found: {seen}; take the Jacobians of modules that you name by blocks= (--blocks)"
