@@ -11,6 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+from orthoscope.findings import Symptom
 from orthoscope.report.document import DRAWN, KINDS
 from orthoscope.report.document.conversion import Declared, Part, declared_fields
 from orthoscope.report.document.quantities import QUANTITIES, Quantity
@@ -122,6 +123,7 @@ def types() -> str:
         "/** What the page can draw. */\nexport type AnyDocument = "
         + " | ".join(kind.__name__ for kind in DRAWN)
         + ";",
+        _symptom_words(),
         *_quantity_types(),
     ]
     return "\n\n".join(parts) + "\n"
@@ -156,6 +158,11 @@ def _written(hint: Any) -> str:
     if origin in (Union, UnionType):
         return " | ".join(dict.fromkeys(map(_written, inner)))
     return f"Record<string, {_written(inner[1])}>"
+
+
+def _symptom_words() -> str:
+    rows = "".join(f"  {json.dumps(str(symptom))}: {json.dumps(symptom.words)},\n" for symptom in Symptom)
+    return f"/** Symptoms in the words of the field. */\nexport const SYMPTOM_WORDS: Record<Symptom, string> = {{\n{rows}}};"
 
 
 def _quantity_types() -> Iterator[str]:

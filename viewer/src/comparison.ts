@@ -4,10 +4,10 @@ import type { Line } from "./chart";
 import type { Diagnosis, Known, Layer } from "./documents";
 import { h, icon, s, section, symbol, table } from "./elements";
 import { answer, ending, explained, verdict } from "./page";
-import { panel, panels } from "./panels";
+import { panel, panels, quantity } from "./panels";
 import { cloudMark, frame, height, measured } from "./plane";
-import { count, factor, fixed, layerName, look, MAIN_METRICS, number, printable, shortened, UNDEFINED } from "./reading";
-import type { ComparisonDocument, LayerProfile } from "./types";
+import { count, factor, fixed, layerName, look, MAIN_METRICS, number, printable, shortened, stored, UNDEFINED } from "./reading";
+import type { ComparisonDocument } from "./types";
 
 const WHEN = ["before", "after"] as const;
 const LOOKS = { before: "line-second", after: "line-strong" };
@@ -141,10 +141,10 @@ function layers(doc: ComparisonDocument): HTMLElement | null {
   const step = Math.max(1, Math.ceil(weights.length / SHOWN));
   const shown = weights.filter((_, index) => index % step === 0 || index === weights.length - 1);
   if (!shown.length) return null;
-  const columns: [keyof LayerProfile, (value: number | null) => string][] = [["gap", fixed], ["effective_rank", number], ["gradient_norm", number]];
+  const columns: [string, (value: number | null) => string][] = [["gap", fixed], ["effective_rank", number], ["gradient_norm", number]];
   const rows = shown.map((pair) => [
     h("code", {}, shortened(layerName(pair as unknown as Layer), 80)),
-    ...columns.flatMap(([name, write]) => WHEN.map((when) => (pair[when] === null ? UNDEFINED : write(pair[when]![name])))),
+    ...columns.flatMap(([name, write]) => WHEN.map((when) => (pair[when] === null ? UNDEFINED : write(stored(quantity("layer", name), doc[when].layers[pair[when]!]))))),
   ]);
   const left = weights.length - shown.length;
   const heads = ["layer", "gap before", "after", "rank before", "after", "gradient before", "after"];

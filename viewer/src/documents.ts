@@ -24,7 +24,7 @@ export interface LiveOptions {
   inits: string[];
 }
 
-/** What report/viewer.py deflated: JSON that was compressed by zlib, in base64. */
+/** What report/pages.py deflated: JSON that was compressed by zlib, in base64. */
 export async function inflated(text: string): Promise<unknown> {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));

@@ -137,8 +137,8 @@ QUANTITIES: tuple[Quantity, ...] = (
         definition="the worst of three logistic laws: in effective rank, gradient growth and gradient decay",
     ),
     Quantity(
-        key="slope", group="network", label="gradient slope", unit="e-folds per weight layer", written="signed",
-        decimals=3, axis="linear",
+        key="slope", group="network", label="gradient slope", unit="e-folds per weight layer", written="factor",
+        axis="linear",
         explanation="Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal, positive "
         "explodes, negative vanishes.",
     ),
@@ -236,7 +236,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         key="gradient_slope", group="snapshot", label="gradient slope", short="slope",
-        unit="e-folds per weight layer", written="signed", decimals=3, axis="linear", is_main=True,
+        unit="e-folds per weight layer", written="factor", axis="linear", is_main=True,
         explanation="Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal.",
     ),
     Quantity(
