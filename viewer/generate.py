@@ -161,8 +161,9 @@ def _written(hint: Any) -> str:
 
 
 def _symptom_words() -> str:
-    rows = "".join(f"  {json.dumps(str(symptom))}: {json.dumps(symptom.words)},\n" for symptom in Symptom)
-    return f"/** Symptoms in the words of the field. */\nexport const SYMPTOM_WORDS: Record<Symptom, string> = {{\n{rows}}};"
+    words = {str(symptom): symptom.words for symptom in Symptom}
+    comment = "/** Symptoms in the words of the field. */"
+    return f"{comment}\nexport const SYMPTOM_WORDS: Record<Symptom, string> = {json.dumps(words)};"
 
 
 def _quantity_types() -> Iterator[str]:

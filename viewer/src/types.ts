@@ -906,12 +906,7 @@ export interface EvidenceDocument {
 export type AnyDocument = DiagnosisDocument | PredictionDocument | ResidualDocument | ComparisonDocument | FixDocument | ConfirmationDocument | WatchDocument;
 
 /** Symptoms in the words of the field. */
-export const SYMPTOM_WORDS: Record<Symptom, string> = {
-  "collapse": "rank collapse",
-  "vanish": "vanishing gradients",
-  "explode": "exploding gradients",
-  "degenerate input": "degenerate input",
-};
+export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collapse", "vanish": "vanishing gradients", "explode": "exploding gradients", "degenerate input": "degenerate input"};
 
 /** How a quantity is named, explained, written and drawn. */
 export interface Quantity {
