@@ -39,7 +39,7 @@ export function comparisonParts(doc: ComparisonDocument, cloud: Known[]): HTMLEl
   return all.filter((one) => one !== null);
 }
 
-const LOGARITHM = /^(e-folds|log-gradient)/; // units of what is read as a factor
+const LOGARITHM = /^e-folds/; // units of what is read as a factor
 
 /** Logarithms as factors, counts as counts. */
 function written(row: ComparisonDocument["numbers"][number], when: (typeof WHEN)[number]): string {
@@ -95,8 +95,8 @@ function plane(doc: ComparisonDocument, cloud: Known[]): HTMLElement {
     { class: "legend" },
     ...[...new Set(WHEN.map((when) => doc[when].verdict))].map((word) => h("span", {}, icon(look(word)), word.toLowerCase())),
     mark(s("path", { d: "M1,8h8m-1,-4l6,4l-6,4z", class: "change change-head" }), "from before to after"),
-    cloud.some((one) => one.trained) && mark(s("circle", { cx: 8, cy: 8, r: 3.5, class: "known trained" }), "known to train"),
-    cloud.some((one) => !one.trained) && mark(s("path", { d: "M4,4l8,8m0,-8l-8,8", class: "known failed" }), "known not to"),
+    cloud.some((one) => one.trained) && mark(s("circle", { cx: 8, cy: 8, r: 3.5, class: "known trained" }), "networks that trained"),
+    cloud.some((one) => !one.trained) && mark(s("path", { d: "M4,4l8,8m0,-8l-8,8", class: "known failed" }), "networks that did not"),
   );
   return h("div", { class: "plane-row" }, h("div", {}, svg, legend), reading(doc, cloud.length));
 }
@@ -124,7 +124,7 @@ function own(doc: Diagnosis, when: string, at: [number, number] | null): SVGElem
 
 function reading(doc: ComparisonDocument, known: number): HTMLElement {
   const place = (when: (typeof WHEN)[number], title: string) =>
-    h("p", {}, `${title}: gap `, h("b", {}, fixed(doc[when].gap)), ", gradient ", h("b", {}, factor(doc[when].slope.value)), ` per weight layer, ${doc[when].verdict}.`);
+    h("p", {}, `${title}: orthogonality gap `, h("b", {}, fixed(doc[when].gap)), ", gradient ", h("b", {}, factor(doc[when].slope.value)), ` per weight layer, ${doc[when].verdict}.`);
   return h(
     "div",
     { class: "reading" },

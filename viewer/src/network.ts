@@ -51,7 +51,7 @@ function banner(doc: Diagnosis, selection: Selection): HTMLElement {
     "div",
     { class: `banner ${look(doc.verdict)}` },
     h("span", { class: "verdict" }, icon(look(doc.verdict)), doc.verdict),
-    h("div", {}, h("p", {}, printable(doc.summary)), where, fix === null ? null : h("p", { class: "where" }, `mended by ${fix}`)),
+    h("div", {}, h("p", {}, printable(doc.summary)), where, fix === null ? null : h("p", { class: "where" }, `fixed by ${fix}`)),
   );
 }
 
@@ -67,11 +67,11 @@ function facts(doc: Diagnosis): HTMLElement {
   const ended = last === null ? null : view(last, "effective_rank");
   const risk = doc.risk?.value ?? null;
   const entries: (Fact | null)[] = [
-    risk === null ? null : { label: term("risk"), value: `${Math.round(100 * risk)} %`, note: `Estimated from ${doc.risk!.networks} networks that were diagnosed, then trained.` },
+    risk === null ? null : { label: term("risk"), value: `${Math.round(100 * risk)} %`, note: `Fitted to ${doc.risk!.networks} networks that were diagnosed, then trained; the verdict is right for ${Math.round(100 * doc.risk!.accuracy)} % of ${doc.risk!.tested_on} others.` },
     { label: term("gap", "orthogonality gap at the end"), value: fixed(doc.gap), note: sentence("gap") },
     { label: term("effective_rank", "effective rank at the end"), value: last === null || ended === null ? UNDEFINED : `${ended.toFixed(1)} of ${possibleRank(last)}`, note: sentence("effective_rank") },
     { label: term("gradient_growth", "gradient, from output to input"), value: factor(growth(doc), 2), note: growthSentence(doc) },
-    doc.seeds ? { label: `verdicts of ${doc.seeds.seeds.length} seeds`, value: tally(doc.seeds.verdicts), note: "The same network, drawn and judged again." } : null,
+    doc.seeds ? { label: `verdicts of ${doc.seeds.seeds.length} seeds`, value: tally(doc.seeds.verdicts), note: "The same network with other random weights." } : null,
   ];
   const shown = entries.filter((one) => one !== null);
   return h(

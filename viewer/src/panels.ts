@@ -101,7 +101,7 @@ export function quantity(group: Quantity["group"], key: string): Quantity {
 
 /** How a number of a quantity is written. */
 export function write(one: Quantity, value: number | null): string {
-  if (one.written === "factor") return factor(value, 2);
+  if (one.written === "factor") return factor(value, one.decimals);
   if (one.written === "rank") return rank(value);
   // A small change is no zero; what rounding leaves of a cosine is one.
   const isFixed = one.written === "fixed" && (value === null || Math.abs(value) >= 5e-4 || Math.abs(value) < 1e-9);

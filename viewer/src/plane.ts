@@ -175,8 +175,8 @@ function legend(docs: Diagnosis[], doc: Diagnosis, cloud: Known[]): HTMLElement 
     { class: "legend" },
     ...verdicts.map((verdict) => h("span", {}, icon(look(verdict)), verdict.toLowerCase())),
     predicted(doc) && entry(s("circle", { cx: 8, cy: 8, r: 6, class: "hollow" }), "where theory puts it"),
-    cloud.some((one) => one.trained) && entry(s("circle", { cx: 8, cy: 8, r: 3.5, class: "known trained" }), "known to train"),
-    cloud.some((one) => !one.trained) && entry(s("path", { d: "M4,4l8,8m0,-8l-8,8", class: "known failed" }), "known not to"),
+    cloud.some((one) => one.trained) && entry(s("circle", { cx: 8, cy: 8, r: 3.5, class: "known trained" }), "networks that trained"),
+    cloud.some((one) => !one.trained) && entry(s("path", { d: "M4,4l8,8m0,-8l-8,8", class: "known failed" }), "networks that did not"),
   );
 }
 
@@ -186,8 +186,8 @@ function text(doc: Diagnosis, cloud: Known[]): HTMLElement {
     "div",
     { class: "reading" },
     at === null
-      ? h("p", {}, "This network is not placed, for lack of a gap or a slope.")
-      : h("p", {}, "This network: gap ", h("b", {}, fixed(at[0])), ", gradient ", h("b", {}, factor(at[1])), " per weight layer. ", growthSentence(doc)),
+      ? h("p", {}, "This network has no mark: its orthogonality gap or its gradient growth was not measured.")
+      : h("p", {}, "This network: orthogonality gap ", h("b", {}, fixed(at[0])), ", gradient ", h("b", {}, factor(at[1])), " per weight layer. ", growthSentence(doc)),
     h("p", {}, "Across: ", term("gap"), " where the network ends, 0 for orthogonal samples, near 1 for a single direction."),
     h("p", {}, "Up: ", term("gradient_growth"), " per weight layer on the way back to the input; the whisker is one standard error."),
     h("p", {}, "Gap 0 and ×1 are best: samples that stay apart while gradients explode train no better than level gradients through collapsed samples."),

@@ -1,4 +1,4 @@
-// A prediction: how deep a network trains, curves over depth, what ends it, the numbers, and who says so.
+// A prediction: how deep a network trains, curves over depth, the checks that fail, the numbers, and the theorems.
 import type { Marker } from "./chart";
 import { h, section, table } from "./elements";
 import { answer, ending, explained, facts, sources, verdict } from "./page";
@@ -18,14 +18,14 @@ export function prediction(doc: PredictionDocument): Node[] {
       ["at risk from depth", String(doc.at_risk_from ?? UNDEFINED)],
       ["sick from depth", String(doc.sick_from ?? UNDEFINED)],
       ["samples × width", `${doc.samples} × ${doc.width}`],
-      ["starting overlap", fixed(doc.overlap)],
+      ["mean cosine of the inputs", fixed(doc.overlap)],
       ["seconds", doc.seconds.toFixed(1)],
     ]),
     section("By depth", "depths", panels(figures(doc), "depth (hidden layers)", turning(doc), reading())),
     ends(doc),
     numbers(doc),
     ...limits(doc),
-    ...(doc.sources.length ? [section("Who says so", "sources", sources(doc.sources))] : []),
+    ...(doc.sources.length ? [section("Theorems used", "sources", sources(doc.sources))] : []),
     ending(doc, "prediction"),
   ];
 }
@@ -86,8 +86,8 @@ function reading(): HTMLElement {
     { class: "reading key" },
     h("h4", {}, "How to read"),
     h("p", {}, "Nothing was built or measured: every point is a network of that many hidden layers, and the number is what theory expects after the last of them."),
-    h("p", {}, "A network that trains keeps enough directions (rank) and holds the gradient level. The band is one standard deviation of the cosine of a single pair of samples."),
-    h("p", {}, h("b", { class: "begins" }, "▼ "), "where a check of the diagnosis first finds something. Point at a chart, or press arrow keys on it, to read all of them at one depth."),
+    h("p", {}, "A network that trains keeps enough directions (rank) and holds the gradient level. The band is ± one standard deviation of the cosine of a single pair of samples."),
+    h("p", {}, h("b", { class: "begins" }, "▼ "), "the first depth at which a check of the diagnosis fails. Point at a chart, or press arrow keys on it, to read all of them at one depth."),
   );
 }
 
@@ -107,12 +107,12 @@ function ends(doc: PredictionDocument): HTMLElement {
     String(from["SICK"] ?? UNDEFINED),
   ]);
   return section(
-    "What ends it",
+    "Checks that fail",
     "ends",
     rows.length
-      ? table(["check", "result where it begins", "at risk from", "sick from"], rows, new Set([2, 3]), "checks")
-      : h("p", { class: "quiet" }, "No check finds anything at any depth asked for."),
-    ...doc.not_checked.map((one) => h("p", { class: "quiet" }, `Not checked: ${printable(one.check)}, as ${printable(one.reason)}.`)),
+      ? table(["check", "result at the first depth where it fails", "at risk from depth", "sick from depth"], rows, new Set([2, 3]), "checks")
+      : h("p", { class: "quiet" }, "No check fails at any of these depths."),
+    ...doc.not_checked.map((one) => h("p", { class: "quiet" }, `Not checked: ${printable(one.check)} (${printable(one.reason)}).`)),
   );
 }
 
@@ -153,12 +153,14 @@ function depthsTable(doc: PredictionDocument, rows: Depth[]): HTMLElement {
     verdict(row.verdict),
     [...new Set(row.findings.map((one) => printable(one.check)))].join(", "),
   ]);
-  const heads = ["depth", "rms", "overlap ± s.d.", "gap", "effective rank", "isometry gap", "gradient growth", "verdict", "found by"];
+  const heads = ["depth", "rms", "overlap ± s.d.", "gap", "effective rank", "isometry gap", "gradient growth", "verdict", "checks that fail"];
   return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "compact");
 }
 
+const E_FOLDS = /^e-folds/; // a natural logarithm, read as a factor
+
 function limits(doc: PredictionDocument): HTMLElement[] {
   if (!doc.limit.length) return [];
-  const rows = doc.limit.map((one) => [explained(one.name, one.unit), significant(one.value), explained(one.source, `assuming ${one.assumes}`)]);
-  return [section("As depth grows", "limit", table(["quantity", "value", "source"], rows, new Set([1])))];
+  const rows = doc.limit.map((one) => [explained(one.name, one.unit.replace(E_FOLDS, "factor")), E_FOLDS.test(one.unit) ? factor(one.value) : significant(one.value), explained(one.source, `assuming ${one.assumes}`)]);
+  return [section("Limits at infinite depth", "limit", table(["quantity", "value", "source"], rows, new Set([1])))];
 }

@@ -46,5 +46,5 @@ export function prescriptions(doc: Diagnosis): HTMLElement | null {
 
 function row(name: string, gap: number | null, slope: number | null, reason: string | null): HTMLElement[] {
   const known = gap !== null || slope !== null;
-  return [h("dt", {}, name), h("dd", {}, known ? `gap ${fixed(gap)}, gradient ${factor(slope)} per weight layer` : printable(reason ?? "–"))];
+  return [h("dt", {}, name), h("dd", {}, known ? `orthogonality gap ${fixed(gap)}, gradient ${factor(slope)} per weight layer` : printable(reason ?? "–"))];
 }

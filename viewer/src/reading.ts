@@ -63,7 +63,7 @@ export function findings(document: Diagnosis, state: string): Finding[] {
   return chosen.sort((a, b) => (RANKS[b.severity] ?? 0) - (RANKS[a.severity] ?? 0));
 }
 
-/** Layers that findings name: index to the symptoms that begin there, the worst finding first. */
+/** Where symptoms begin: index of a layer to symptoms, each once, at the layer of its worst finding. */
 export function marks(document: Diagnosis): Map<number, string[]> {
   const place = new Map<string, number>();
   document.layers.forEach((layer, index) => {
@@ -72,10 +72,8 @@ export function marks(document: Diagnosis): Map<number, string[]> {
   const begins = new Map<number, string[]>();
   for (const finding of findings(document, "found")) {
     const index = finding.layer === null ? undefined : place.get(finding.layer);
-    if (index === undefined) continue;
-    const known = begins.get(index) ?? [];
-    if (!known.includes(finding.symptom)) known.push(finding.symptom);
-    begins.set(index, known);
+    if (index === undefined || [...begins.values()].some((symptoms) => symptoms.includes(finding.symptom))) continue;
+    begins.set(index, [...(begins.get(index) ?? []), finding.symptom]);
   }
   return begins;
 }
@@ -162,10 +160,10 @@ function factorDigits(log: number, digits = 3): string {
   return value < 10 ? value.toPrecision(digits) : Number(value.toPrecision(2)).toLocaleString("en-US");
 }
 
-/** ×1.22 (1.20 to 1.24): growth of the gradient per weight layer, with one standard error on both sides. */
+/** ×1.22 (± 1 s.e.: 1.20 to 1.24): growth of the gradient per weight layer, with one standard error on both sides. */
 export function slope({ slope: { value, standard_error: error } }: Diagnosis): string {
   if (value === null) return "not measured";
-  return error === null ? factor(value) : `${factor(value)} (${factorDigits(value - error)} to ${factorDigits(value + error)})`;
+  return error === null ? factor(value) : `${factor(value)} (± 1 s.e.: ${factorDigits(value - error)} to ${factorDigits(value + error)})`;
 }
 
 /** The logarithm by which the gradient grows from the last weight layer to the first, along the fitted line. */
@@ -179,8 +177,8 @@ const LEVEL = Math.log(2); // a smaller growth over a whole network is none
 export function growthSentence(document: Diagnosis): string {
   const whole = growth(document);
   if (whole === null) return "How the gradient changes over depth was not measured.";
-  const verb = Math.abs(whole) < LEVEL ? "change only" : whole > 0 ? "grow" : "shrink to";
-  return `Gradients ${verb} ${factor(whole, 2)} from the output to the input: ${slope(document)} per weight layer, over ${document.slope.layers} of them.`;
+  const verb = Math.abs(whole) < LEVEL ? "change little" : whole > 0 ? "grow" : "shrink";
+  return `Gradients ${verb} from the output to the input: ${factor(whole, 2)} along the line fitted to ${document.slope.layers} weight layers, ${slope(document)} for each.`;
 }
 
 export function shortened(text: string, length: number): string {

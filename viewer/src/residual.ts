@@ -29,10 +29,10 @@ function parts(doc: ResidualDocument): Node[] {
     facts([
       ["residual branches", String(doc.blocks.length)],
       ["samples", String(doc.samples)],
-      ["line shape", fixed(doc.line_shape)],
-      ["spacing variation", fixed(doc.spacing_variation)],
-      ["slope of 1/σ₁ (R²)", `${significant(doc.law.slope)} (${fixed(doc.law.r_squared)})`],
-      ...(doc.whole ? [["whole network, log σ", `${significant(doc.whole.mean_log)} ± ${significant(doc.whole.spread_log)}`] as [string, string]] : []),
+      ...known("length of the path over its end-to-end distance (1: straight)", doc.line_shape, fixed),
+      ...known("variation of the step lengths (0: equal)", doc.spacing_variation, fixed),
+      ...known("slope of 1/σ₁ over depth (R²)", doc.law.slope, (slope) => `${significant(slope)} (${fixed(doc.law.r_squared)})`),
+      ...known("log singular values of the whole network, mean ± s.d.", doc.whole?.mean_log ?? null, (mean) => `${significant(mean)} ± ${significant(doc.whole!.spread_log)}`),
       ["seconds", doc.seconds.toFixed(1)],
     ]),
     section("Statements", "statements", statements(doc)),
@@ -41,12 +41,17 @@ function parts(doc: ResidualDocument): Node[] {
   ];
 }
 
+/** A fact, where its number is defined. */
+function known(name: string, value: number | null, write: (value: number) => string): [string, string][] {
+  return value === null ? [] : [[name, write(value)]];
+}
+
 function statements(doc: ResidualDocument): HTMLElement {
   const kinds = new Map([[true, "state-clean"], [null, "quiet"]]);
   const rows = doc.statements.map((one) => [
     h("span", { class: kinds.get(one.holds) ?? null }, `${SIGNS.get(one.holds)} ${one.key} ${STATES.get(one.holds)}`),
     explained(one.statement, one.quantity),
-    significant(one.value),
+    one.value === null ? "not measured" : significant(one.value),
     `${one.above ? "≥" : "≤"} ${significant(one.limit)}`,
   ]);
   return table(["state", "statement", "measured", "limit"], rows, new Set([2, 3]), "checks");

@@ -46,7 +46,7 @@ function reading(): HTMLElement {
     "div",
     { class: "reading key" },
     h("h4", {}, "How to read"),
-    h("p", {}, "Every point is a snapshot of the network on the batch of that step. A training that goes well keeps its rank, and its gradient level: a slope near zero."),
+    h("p", {}, "Every point is a snapshot of the network on the batch of that step. A training that goes well keeps its rank, and its gradient level: a growth per weight layer near ×1."),
     h("p", {}, "Point at a chart, or press arrow keys on it, to read all of them at one step."),
   );
 }

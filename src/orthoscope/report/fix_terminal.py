@@ -28,11 +28,13 @@ from orthoscope.report.names import wrapped
 from orthoscope.report.wording import (
     LABEL_WIDTH,
     UNDEFINED,
+    count,
+    factor,
     fixed,
+    is_growth,
     labeled,
     number,
     printable,
-    signed,
     significant,
     verdict_text,
     written,
@@ -75,7 +77,8 @@ def plan_text(prescriptions: Sequence[Prescription]) -> str:
     for number_of, step in enumerate(prescriptions, start=1):
         predicted = step.predicted
         known = predicted.gap is not None or predicted.slope is not None
-        effect = f"gap {fixed(predicted.gap)}, slope {signed(predicted.slope)}" if known else predicted.reason or ""
+        growth = f"gradient {factor(predicted.slope, 3)} per weight layer"
+        effect = f"orthogonality gap {fixed(predicted.gap)}, {growth}" if known else predicted.reason or ""
         lines += [f"{number_of}. {step.name}{' (advice)' if step.advice else ''}: {step.why}"]
         lines += [f"   predicted: {effect}"] if effect and not step.advice else []
         lines += [f"     {line}" for line in step.code.splitlines()]
@@ -93,7 +96,7 @@ def code_to_paste(document: Document) -> str:
 
 def confirmation_terminal(document: ConfirmationDocument) -> RenderableType:
     """The outcome, then one row a learning rate."""
-    table = _table("learning rate", "loss at the end", "best", "ended")
+    table = _table("learning rate", "loss at the end", "least loss", "stopped early")
     for run in document.runs:
         table.add_row(significant(run.learning_rate), _loss(run.final), _loss(run.best), printable(run.stopped))
     return Group(labeled("CONFIRM", Text(printable(document.summary))), Padding(table, (1, 0, 0, 0)))
@@ -107,7 +110,7 @@ def comparison_markdown(content: Any) -> str:
     verdict = document.verdict
     lines = [f"**Orthoscope: {verdict.before} → {verdict.after}** ({_cell(document.name)})", ""]
     lines += ["| | before | after |", "|---|---:|---:|"]
-    lines += [f"| {row.name} | {number(row.before, 3)} | {number(row.after, 3)} |" for row in document.numbers]
+    lines += [f"| {row.name} | {pair_number(row, row.before)} | {pair_number(row, row.after)} |" for row in document.numbers]
     for title, found in (("no longer found", document.vanished), ("newly found", document.appeared)):
         lines += ["", *(f"- {title}: {_cell(one.reason)}" for one in found)] if found else []
     return "\n".join(lines) + "\n"
@@ -123,8 +126,15 @@ def _table(*headings: str) -> Table:
 def _numbers(rows: Sequence[NumberPair]) -> Table:
     table = _table("", "before", "after")
     for row in rows:
-        table.add_row(Text(printable(row.name)), number(row.before, 3), number(row.after, 3))
+        table.add_row(Text(printable(row.name)), pair_number(row, row.before), pair_number(row, row.after))
     return table
+
+
+def pair_number(row: NumberPair, value: Number | None) -> str:
+    """One of the two numbers of a row: logarithms as factors, counts as counts."""
+    if is_growth(row.unit):
+        return factor(value, 3)
+    return count(int(value)) if row.name == "parameters" and value is not None else number(value, 3)
 
 
 def _findings(title: str, rows: Sequence[ChangedFinding]) -> list[RenderableType]:
@@ -140,7 +150,7 @@ def spaced_weights(rows: Sequence[LayerPair]) -> list[LayerPair]:
 
 def _layers(rows: Sequence[LayerPair]) -> Table:
     keys = ("gap", "effective_rank", "gradient_norm")
-    headings = [text for key in keys for text in (quantity("layer", key).short, "→")]
+    headings = [text for key in keys for text in (quantity("layer", key).short, "after")]
     table = _table("layer", *headings)
     for row in spaced_weights(rows):
         cells = [_cell_of(profile, key) for key in keys for profile in (row.before, row.after)]
@@ -153,13 +163,13 @@ def _cell_of(profile: LayerProfile | None, key: str) -> str:
 
 
 def _plan(steps: Sequence[Prescription]) -> Table:
-    table = _table("prescription", "gap", "slope", "verdict", "outcome")
+    table = _table("prescription", "gap", "gradient per layer", "verdict", "outcome")
     for step in steps:
         measured = step.measured
         table.add_row(
             Text(printable(step.name)),
             fixed(None if measured is None else measured.gap),
-            fixed(None if measured is None else measured.slope, 3),
+            factor(None if measured is None else measured.slope, 3),
             UNDEFINED if step.verdict is None else verdict_text(step.verdict),
             Text(printable("advice" if step.advice else step.outcome)),
         )

@@ -187,6 +187,6 @@ def _status(layer: Layer, symptoms: Sequence[str]) -> str:
     """Return what is worth saying of a layer: nothing of one that was measured."""
     if symptoms:
         return begins(symptoms)
-    if layer.rank_deficient:
+    if layer.rank_deficient and layer.units >= layer.samples:  # fewer units than samples are no news
         return "rank-deficient"
     return "" if layer.status is Status.MEASURED else printable(layer.status)

@@ -12,14 +12,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orthoscope.report.document import Depth, Limit, Number, PredictionDocument, as_document, quantities
+from orthoscope.report.document import Depth, Limit, Number, PredictionDocument, Source, as_document, quantities
 from orthoscope.report.wording import (
     LABEL_WIDTH,
     UNDEFINED,
     factor,
     fixed,
+    is_growth,
     labeled,
     printable,
+    rank,
     significant,
     verdict_text,
     written,
@@ -177,8 +179,8 @@ def prediction_terminal(document: PredictionDocument) -> RenderableType:
         Padding(DepthTable(document), (1, 0)),
         _Picture(document),
         *(labeled("not checked", Text(printable(f"{row.check}: {row.reason}"))) for row in document.not_checked),
-        *(labeled("limit", Text(_limit(limit))) for limit in document.limit),
-        *(labeled("says", Text(printable(f"{row.source}: {row.assumes}"))) for row in document.sources),
+        *(labeled("deep limit" if index == 0 else "", Text(_limit(limit))) for index, limit in enumerate(document.limit)),
+        *(labeled("theorems" if index == 0 else "", Text(_theorem(row))) for index, row in enumerate(document.sources)),
     )
 
 
@@ -187,16 +189,21 @@ def _facts(document: PredictionDocument) -> RenderableType:
         printable(document.name),
         f"{document.samples} samples",
         f"width {document.width}",
-        f"starting overlap {fixed(document.overlap)}",
+        f"mean cosine of the inputs {fixed(document.overlap)}",
         f"predicted, not measured, in {document.seconds:.1f} s",
     ]
     return labeled("network", Text(" · ".join(facts)))
 
 
 def _limit(limit: Limit) -> str:
-    unit = f" ({printable(limit.unit)})" if limit.unit else ""
-    value = significant(limit.value)
-    return f"{printable(limit.name)} {value} as depth grows{unit}  {printable(limit.source)}"
+    is_factor = is_growth(limit.unit)
+    unit = f" ({printable(limit.unit)})" if limit.unit and not is_factor else ""
+    value = f"{factor(limit.value, 3)} per layer" if is_factor else significant(limit.value)
+    return f"{printable(limit.name)} {value}{unit}, by {printable(limit.source)}"
+
+
+def _theorem(row: Source) -> str:
+    return printable(f"{row.source}, assuming {row.assumes}")
 
 
 @dataclass(frozen=True)
@@ -206,6 +213,12 @@ class _Curve:
     low: Number
     high: Number
     ends: tuple[str, str]  # what is written at its first and last value
+
+
+_LEGEND = (
+    "cos: mean cosine of two samples, with the standard deviation of one pair; gap: orthogonality gap; rank: effective "
+    "rank; growth: gradient norm at the input over that at the output"
+)
 
 
 @dataclass(frozen=True)
@@ -219,7 +232,7 @@ class _Picture:
         room = options.max_width - LABEL_WIDTH - 2 * (_VALUE_WIDTH + 1)
         columns = min(len(depths), max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, room)))
         span = f"depth {depths[0]} to {depths[-1]}" if len(depths) > 1 else f"depth {depths[0]}"
-        yield labeled("by depth", Text(f"{span}; growth: factor of the gradient from output to input", "dim"))
+        yield labeled("by depth", Text(f"{span}; {_LEGEND}", "dim"))
         for curve in _curves(self.document):
             blocks = sparkline(curve.values, curve.low, curve.high, columns)
             line = f"{curve.ends[0]:>{_VALUE_WIDTH}} {blocks} {curve.ends[1]}"
@@ -240,15 +253,16 @@ class _Picture:
 
 def _curves(document: PredictionDocument) -> list[_Curve]:
     overlaps, gaps = _column(document, "overlap"), _column(document, "gap")
-    shares = [None if rank is None else rank / document.possible_rank for rank in _column(document, "effective_rank")]
+    ranks = _column(document, "effective_rank")
+    shares = [None if value is None else value / document.possible_rank for value in ranks]
     logs = [None if value is None or value <= 0 else math.log10(value) for value in shares]
     growths = _column(document, "gradient_growth")
     return [
-        _Curve("overlap", overlaps, min(0, _least(overlaps)), 1, _ends(overlaps, fixed)),
+        _Curve("cos", overlaps, min(0, _least(overlaps)), 1, _ends(overlaps, fixed)),
         _Curve("gap", gaps, 0, 1, _ends(gaps, fixed)),
         # A decade at least: the rank of a network that keeps its directions must not look steep.
-        _Curve("rank (log)", logs, min(-1, _least(logs)), 0, _ends(shares, significant)),
-        _Curve("gradient", growths, min(-1, _least(growths)), max(1, _most(growths)), _ends(growths, factor)),
+        _Curve("rank (log)", logs, min(-1, _least(logs)), 0, _ends(ranks, rank)),
+        _Curve("growth", growths, min(-1, _least(growths)), max(1, _most(growths)), _ends(growths, factor)),
     ]
 
 
@@ -274,8 +288,8 @@ def comparison_table(documents: Sequence[Any]) -> RenderableType:
     table.add_column("network", overflow="fold", min_width=20)
     for heading in ("deepest", "sick from"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("ended by", overflow="fold")
-    for heading in ("overlap", "gap", "growth"):
+    table.add_column("check that fails", overflow="fold")
+    for heading in ("cos", "gap", "growth"):
         table.add_column(heading, justify="right", no_wrap=True)
     for document in (one for content in documents if isinstance(one := as_document(content), PredictionDocument)):
         last = document.depths[-1]

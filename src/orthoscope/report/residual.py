@@ -36,7 +36,7 @@ def residual_terminal(document: ResidualDocument) -> RenderableType:
 def statement_words(row: AlignmentStatement) -> str:
     """`holds  one direction: cosine of adjacent steps 0.61 (at least 0.3)`."""
     bound = "at least" if row.above else "at most"
-    value = fixed(row.value, 3)
+    value = "not measured" if row.value is None else fixed(row.value, 3)
     return f"{STATE_WORDS[row.holds]:9}  {row.statement}: {row.quantity} {value} ({bound} {row.limit:g})"
 
 
@@ -46,12 +46,14 @@ def _facts(document: ResidualDocument) -> RenderableType:
         printable(document.name),
         f"{len(document.blocks)} residual branches",
         f"{document.samples} sample{'s' if document.samples > 1 else ''}",
-        f"1/σ₁ = {significant(document.law.intercept)} + {significant(document.law.slope)} · depth"
-        f" (R² {fixed(document.law.r_squared)})",
-        f"line shape {fixed(document.line_shape)}",
     ]
+    if document.law.slope is not None:
+        line = f"{significant(document.law.intercept)} + {significant(document.law.slope)} · depth"
+        facts.append(f"fitted line 1/σ₁ = {line} (R² {fixed(document.law.r_squared)})")
+    if document.line_shape is not None:
+        facts.append(f"length of the path over its end-to-end distance {fixed(document.line_shape)}")
     if whole is not None:
-        facts.append(f"whole network log σ {significant(whole.mean_log)} ± {significant(whole.spread_log)}")
+        facts.append(f"log σ of the whole network {significant(whole.mean_log)} ± {significant(whole.spread_log)}")
     return labeled("network", Text(" · ".join([*facts, f"{document.seconds:.1f} s"])))
 
 

@@ -33,16 +33,17 @@ from orthoscope.report.watch import history_text
 from orthoscope.report.wording import (
     UNDEFINED,
     count,
+    factor,
     fixed,
     gradient_growth,
+    is_growth,
     labeled,
     printable,
     rank_at_end,
     shortened,
-    signed,
     significant,
-    slope,
     verdict_text,
+    whole_growth,
     written,
 )
 
@@ -125,7 +126,7 @@ def gallery_table(documents: Sequence[Any]) -> RenderableType:
 class _GalleryTable:
     documents: list[DiagnosisDocument]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         wide = options.max_width >= _WIDE
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("network", overflow="fold", min_width=12)
@@ -135,10 +136,18 @@ class _GalleryTable:
             table.add_column("begins", overflow="fold")
             table.add_column("gap", justify="right", no_wrap=True)
         table.add_column("end rank", justify="right", no_wrap=True)
-        table.add_column("slope ± se", justify="right", no_wrap=True)
+        table.add_column("gradient", justify="right", no_wrap=True)
+        table.add_column("per layer", justify="right", no_wrap=True)
         for document in self.documents:
             table.add_row(*_gallery_row(document, wide))
         yield table
+        yield Text(_GALLERY_LEGEND, "dim")
+
+
+_GALLERY_LEGEND = (
+    "end rank: effective rank of the samples at the last layer at least as wide as the batch; gradient: growth of its "
+    "norm from the output to the input, and per weight layer"
+)
 
 
 def _gallery_row(document: DiagnosisDocument, wide: bool) -> list[RenderableType]:
@@ -151,7 +160,8 @@ def _gallery_row(document: DiagnosisDocument, wide: bool) -> list[RenderableType
         Text(", ".join(document.symptoms) or "none"),
         *(if_wide if wide else []),
         rank_at_end(document),
-        slope(document),
+        factor(whole_growth(document)),
+        factor(document.slope.value, 3),
     ]
 
 
@@ -163,16 +173,16 @@ def _risk(document: DiagnosisDocument) -> list[RenderableType]:
     risk = document.risk
     if risk.value is None:
         return []
-    worth = f"calibrated on n={risk.networks}; right for {risk.accuracy:.0%} of {risk.tested_on} held out"
-    return [labeled("risk", Text(f"{risk.value:.2f} that it does not train ({worth})"))]
+    worth = f"fitted to {risk.networks} trained networks; the verdict is right for {risk.accuracy:.0%} of others"
+    return [labeled("risk", Text(f"{risk.value:.0%} that it does not train ({worth})"))]
 
 
 def _facts(document: DiagnosisDocument) -> RenderableType:
-    at = "" if document.quoted is None else f" at {layer_name(document.quoted)}"
+    at = "" if document.quoted is None else f" at layer {layer_name(document.quoted)}"
     facts = [
         f"{count(document.parameters)} parameters",
-        f"{document.samples} samples",
-        f"gap {fixed(document.gap)}{at}",
+        f"{document.samples} sample{'s' * (document.samples != 1)}",
+        "orthogonality gap not measured" if document.gap is None else f"orthogonality gap {fixed(document.gap)}{at}",
         gradient_growth(document),
         f"{document.seconds:.1f} s",
     ]
@@ -180,7 +190,7 @@ def _facts(document: DiagnosisDocument) -> RenderableType:
 
 
 def theory_words(document: DiagnosisDocument) -> str:
-    """Return what theory predicts at the quoted layer, measured values in brackets, and its sources."""
+    """Return what theory predicts at the quoted layer, measured values in brackets, and the papers it is from."""
     prediction, layer = document.prediction, document.quoted
     if prediction.reason is not None:
         return f"no prediction: {printable(prediction.reason)}"
@@ -190,7 +200,7 @@ def theory_words(document: DiagnosisDocument) -> str:
             possible = f"of {layer.possible_rank}" if quantity.written == "rank" else ""
             predicted, measured = (write(quantity.key) for write in (layer.expected, layer.measured))
             rows.append((quantity.label, written(quantity, predicted), written(quantity, measured), possible))
-    rows.append(("slope", signed(prediction.slope), signed(document.slope.value), ""))
+    rows.append(("gradient per weight layer", factor(prediction.slope, 3), factor(document.slope.value, 3), ""))
     parts: list[str] = []
     for name, predicted_text, measured_text, possible in rows:
         if predicted_text != UNDEFINED:
@@ -199,7 +209,8 @@ def theory_words(document: DiagnosisDocument) -> str:
     if not parts:
         return "no prediction: theory has no number for where the network ends"
     keys = dict.fromkeys(source.source.split(",")[0] for source in prediction.sources)
-    return "  ".join(filter(None, (" · ".join(parts), printable("; ".join(keys)))))
+    by = f", by {', '.join(keys)}" if keys else ""
+    return f"predicted {' · '.join(parts)}{printable(by)}"
 
 
 def _checks(document: DiagnosisDocument) -> RenderableType:
@@ -220,6 +231,15 @@ def _checks(document: DiagnosisDocument) -> RenderableType:
 
 
 def _found(finding: Finding) -> Text:
-    limit = f" ({significant(finding.value)}, limit {significant(finding.threshold)})"
     reason = f"  {printable(finding.check)}: {printable(finding.reason)}"
-    return Text.assemble(verdict_text(finding.severity), reason, "" if finding.value is None else limit)
+    # The sentence has the measured number; where any count is too many there is no limit to name.
+    limit = f" (limit {limit_text(finding)})" if finding.threshold else ""
+    return Text.assemble(verdict_text(finding.severity), reason, limit)
+
+
+def limit_text(finding: Finding) -> str:
+    """Return a limit in the unit of the sentence: growth as a factor, a share in percent."""
+    if is_growth(finding.unit):
+        return factor(finding.threshold)
+    is_share = str(finding.unit).startswith("share") and finding.threshold is not None
+    return f"{100 * finding.threshold:.3g}%" if is_share else significant(finding.threshold)

@@ -67,16 +67,25 @@ def shape(sizes: Sequence[int]) -> str:
     return "×".join(str(size) for size in sizes) or "scalar"
 
 
-def factor(growth: Number | None) -> str:
-    """Return e-folds as the factor they are: `×1.3`, `×20,000`, `×10⁻¹²`."""
-    if growth is None:
-        return UNDEFINED
+def factor(growth: Number | None, digits: int = 2) -> str:
+    """Return e-folds as the factor they are: `×1.3`, `×20,000`, `×10⁻¹²`; three digits for one weight layer."""
+    return UNDEFINED if growth is None else f"×{_factor_digits(growth, digits)}"
+
+
+def _factor_digits(growth: Number, digits: int) -> str:
+    """The same without the sign; as `factorDigits` of the page."""
     power = growth / math.log(10)
-    if -2 < power < 6:
-        value = math.exp(growth)
-        digits = 2 if value < 1 else 1
-        return f"×{value:.{digits}f}" if value < 10 else f"×{float(f'{value:.2g}'):,.0f}"
-    return f"×10{str(round(power)).translate(_RAISED)}"
+    if not -3 <= power < 6:
+        return f"10{str(round(power)).translate(_RAISED)}"
+    value = math.exp(growth)
+    if abs(value - 1) < 0.1:
+        return f"{value:.{digits}f}"
+    return f"{value:#.{digits}g}" if value < 10 else f"{float(f'{value:.2g}'):,.0f}"
+
+
+def is_growth(unit: str | None) -> bool:
+    """Whether a number of this unit is a natural logarithm that is read as a factor."""
+    return bool(unit) and str(unit).startswith("e-folds")
 
 
 def written(quantity: Quantity, value: Number | None, possible: Number | None = None) -> str:
@@ -84,26 +93,25 @@ def written(quantity: Quantity, value: Number | None, possible: Number | None = 
     if quantity.written == "rank":
         return rank(value) if value is None or possible is None else f"{rank(value)}/{possible}"
     if quantity.written == "factor":
-        return factor(value)
+        return factor(value, quantity.decimals)
     return {"fixed": fixed, "signed": signed, "scientific": number}[quantity.written](value, quantity.decimals)
 
 
-def slope(document: DiagnosisDocument) -> str:
-    """Slope ± standard error, or why there is none."""
+def gradient_growth(document: DiagnosisDocument) -> str:
+    """Return `fitted gradient growth ×21,000 from output to input, ×1.22 (± 1 s.e.: 1.20 to 1.24) per weight layer`."""
     value, error = document.slope.value, document.slope.standard_error
     if value is None:
-        return "not measured"
-    return signed(value) if error is None else f"{signed(value)} ± {fixed(error, 3)}"
-
-
-def gradient_growth(document: DiagnosisDocument) -> str:
-    """Return `gradients ×21,000 from output to input, ×1.22 (1.20 to 1.24) per weight layer`, or that there is none."""
-    value, error, layers = document.slope.value, document.slope.standard_error, document.slope.layers
-    if value is None:
         return "gradient growth not measured"
-    interval = "" if error is None else f" ({math.exp(value - error):.2f} to {math.exp(value + error):.2f})"
-    whole = factor(value * max(0, layers - 1))
-    return f"gradients {whole} from output to input, ×{math.exp(value):.2f}{interval} per weight layer"
+    low, high = (_factor_digits(value + sign * (error or 0.0), 3) for sign in (-1, 1))
+    interval = "" if error is None else f" (± 1 s.e.: {low} to {high})"
+    whole = factor(whole_growth(document))
+    return f"fitted gradient growth {whole} from output to input, {factor(value, 3)}{interval} per weight layer"
+
+
+def whole_growth(document: DiagnosisDocument) -> Number | None:
+    """The logarithm by which the gradient grows from the last weight layer to the first, along the fitted line."""
+    value = document.slope.value
+    return None if value is None else value * max(0, document.slope.layers - 1)
 
 
 def signed(value: Number | None, decimals: int = 3) -> str:
