@@ -31,14 +31,15 @@ class Symptom(StrEnum):
 
     @property
     def words(self) -> str:
-        """The symptom in the words of the field."""
-        return _SYMPTOM_WORDS.get(self, str(self))
+        """Its name in the words of the field."""
+        return _SYMPTOM_WORDS[self]
 
 
 _SYMPTOM_WORDS = {
     Symptom.COLLAPSE: "rank collapse",
     Symptom.VANISH: "vanishing gradients",
     Symptom.EXPLODE: "exploding gradients",
+    Symptom.DEGENERATE_INPUT: "degenerate input",
 }
 
 

@@ -96,7 +96,7 @@ def test_the_banner_names_the_first_sick_layer_and_opens_it(opened: Browser, fif
     assert fifty["summary"] in opened.text(".banner")
     assert opened.text(".banner .where code") == first
     opened.click(".banner .where button")
-    assert opened.text("#card h4") == first
+    assert opened.text("#card h3") == first
 
 
 @pytest.mark.parametrize("metric", READ)
@@ -155,7 +155,7 @@ def test_networks_whose_training_is_known_lie_around_it(
 def test_a_click_opens_the_card_with_the_numbers_of_its_layer(opened: Browser, fifty: Document) -> None:
     opened.click('.cell[data-layer="40"]')
     row = fifty["layers"][40]
-    assert opened.text("#card h4") == row["name"]
+    assert opened.text("#card h3") == row["name"]
     cells = opened.run(
         "return [...document.querySelectorAll('#card .numbers tbody tr')].map("
         "row => [...row.children].map(cell => cell.textContent))"
@@ -202,11 +202,11 @@ def test_keys_move_over_layers_open_and_close(opened: Browser, fifty: Document) 
     strip.send_keys(Keys.HOME, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_LEFT)
     assert fifty["layers"][1]["name"] in opened.text(".readout")
     strip.send_keys(Keys.ENTER)
-    assert opened.text("#card h4") == fifty["layers"][1]["name"]
+    assert opened.text("#card h3") == fifty["layers"][1]["name"]
     card = opened.run("return document.activeElement")
     assert card.get_attribute("id") == "card"
     card.send_keys(Keys.ARROW_RIGHT)
-    assert opened.text("#card h4") == fifty["layers"][2]["name"]
+    assert opened.text("#card h3") == fifty["layers"][2]["name"]
     opened.run("return document.activeElement").send_keys(Keys.ESCAPE)
     assert opened.run("return document.getElementById('card').hidden")
     assert opened.run("return document.activeElement.className") == "strip"
@@ -272,7 +272,7 @@ def test_a_hostile_name_stays_text_everywhere(browser: Browser, tmp_path: Path) 
         "h2",
         ".banner",
         ".banner code",
-        "#card h4",
+        "#card h3",
         ".readout",
         "#checks",
         "#method",
@@ -409,7 +409,7 @@ def test_repeated_modules_are_one_row_by_name_and_open(browser: Browser, tmp_pat
     assert browser.run(names)[2:14] == [f"model.layers.{k}.norm1" for k in range(12)]
     assert "30.00" in browser.text(".all-layers tr:nth-child(4)")
     browser.click('[data-row="8"]')
-    assert browser.text("#card h4") == "model.layers.1.norm1"
+    assert browser.text("#card h3") == "model.layers.1.norm1"
     browser.click(".all-layers tr:nth-child(2) button")
     assert browser.run(names) == folded
     assert "…" not in browser.text("#strip")
@@ -471,7 +471,7 @@ def test_a_thousand_layers_are_small_folded_and_quick(browser: Browser, tmp_path
         browser.wait("return document.querySelector('.cell')")
         browser.click('.cell[data-layer="0"]')
         browser.ready()
-        name = browser.wait("const name = document.querySelector('#card h4'); return name && name.textContent")
+        name = browser.wait("const name = document.querySelector('#card h3'); return name && name.textContent")
         assert name == "0"
         times.append(browser.run("return performance.now()"))
     assert min(times) < 2000, times

@@ -1,10 +1,10 @@
 // How the Jacobians of residual blocks align: statements, depth, pairs, blocks; a page, or a part of a diagnosis.
 import type { Line } from "./chart";
-import { h, section, table } from "./elements";
+import { h, howToRead, section, table } from "./elements";
 import { heatmap } from "./heatmap";
 import { answer, ending, explained, facts, fold } from "./page";
-import { around, explanations, type Panel, panel, panels, points, write } from "./panels";
-import { fixed, number, printable, shortened, significant, UNDEFINED } from "./reading";
+import { around, explanations, type Panel, panel, panels, points } from "./panels";
+import { fixed, number, printable, shortened, significant, UNDEFINED, written } from "./reading";
 import { type Block, type DiagnosisDocument, QUANTITIES, type Quantity, type ResidualDocument } from "./types";
 
 const COLUMNS = QUANTITIES.filter((one) => one.group === "block");
@@ -29,10 +29,10 @@ function parts(doc: ResidualDocument): Node[] {
     facts([
       ["residual branches", String(doc.blocks.length)],
       ["samples", String(doc.samples)],
-      ["line shape", fixed(doc.line_shape)],
-      ["spacing variation", fixed(doc.spacing_variation)],
-      ["slope of 1/σ₁ (R²)", `${significant(doc.law.slope)} (${fixed(doc.law.r_squared)})`],
-      ...(doc.whole ? [["whole network, log σ", `${significant(doc.whole.mean_log)} ± ${significant(doc.whole.spread_log)}`] as [string, string]] : []),
+      ...known("length of the path over its end-to-end distance (1: straight)", doc.line_shape, fixed),
+      ...known("variation of the step lengths (0: equal)", doc.spacing_variation, fixed),
+      ...known("slope of 1/σ₁ over depth (R²)", doc.law.slope, (slope) => `${significant(slope)} (${fixed(doc.law.r_squared)})`),
+      ...known("log singular values of the whole network, mean ± s.d.", doc.whole?.mean_log ?? null, (mean) => `${significant(mean)} ± ${significant(doc.whole!.spread_log)}`),
       ["seconds", doc.seconds.toFixed(1)],
     ]),
     section("Statements", "statements", statements(doc)),
@@ -41,12 +41,17 @@ function parts(doc: ResidualDocument): Node[] {
   ];
 }
 
+/** A fact, where its number is defined. */
+function known(name: string, value: number | null, write: (value: number) => string): [string, string][] {
+  return value === null ? [] : [[name, write(value)]];
+}
+
 function statements(doc: ResidualDocument): HTMLElement {
   const kinds = new Map([[true, "state-clean"], [null, "quiet"]]);
   const rows = doc.statements.map((one) => [
     h("span", { class: kinds.get(one.holds) ?? null }, `${SIGNS.get(one.holds)} ${one.key} ${STATES.get(one.holds)}`),
     explained(one.statement, one.quantity),
-    significant(one.value),
+    one.value === null ? "not measured" : significant(one.value),
     `${one.above ? "≥" : "≤"} ${significant(one.limit)}`,
   ]);
   return table(["state", "statement", "measured", "limit"], rows, new Set([2, 3]), "checks");
@@ -106,20 +111,17 @@ function pairs(doc: ResidualDocument): HTMLElement {
 }
 
 function reading(): HTMLElement {
-  return h(
-    "div",
-    { class: "reading key" },
-    h("h4", {}, "How to read"),
-    h("p", {}, "A residual branch adds a step to the representation; its Jacobian says how the step depends on where it starts."),
-    h("p", {}, "In networks that were trained long enough, steps of one input point the same way (RA1), Jacobians of different blocks share their singular vectors (RA2), have no more of them than there are classes (RA3), and shrink as one over depth (RA4): Li & Papyan, 2023."),
-    h("p", {}, "The grid compares block i (up) with the singular vectors of block j (across). Crossed-out pairs cannot be compared: their shapes differ, or a block is dead."),
+  return howToRead(
+    "A residual branch adds a step to the representation; its Jacobian says how the step depends on where it starts.",
+    "In networks that were trained long enough, steps of one input point the same way (RA1), Jacobians of different blocks share their singular vectors (RA2), have no more of them than there are classes (RA3), and shrink as one over depth (RA4): Li & Papyan, 2023.",
+    "The grid compares block i (up) with the singular vectors of block j (across). Crossed-out pairs cannot be compared: their shapes differ, or a block is dead.",
   );
 }
 
 function blocks(doc: ResidualDocument): HTMLElement {
   const rows = doc.blocks.map((one) => [
     h("code", {}, shortened(printable(one.name), 60)),
-    ...COLUMNS.map((column) => write(column, stored(column, one))),
+    ...COLUMNS.map((column) => written(column, stored(column, one))),
     one.inputs === one.outputs ? String(one.inputs) : `${one.inputs}→${one.outputs}`,
     one.dead ? "dead" : printable(one.skip + (one.activation ? `, then ${one.activation}` : "")) || UNDEFINED,
   ]);

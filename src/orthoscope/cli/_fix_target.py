@@ -126,7 +126,7 @@ def _fixed(
         lines = str(error).strip().splitlines()
         raise TargetError(
             f"{text!r} fails on its batch with {type(error).__name__}: {lines[0] if lines else 'no message'}; "
-            "give a batch that fits with --batch, or see where with --traceback"
+            "give another batch with --batch, or add --traceback to see the line that fails"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""`orthoscope diagnose`: networks looked at, one or many, and what would mend them."""
+"""`orthoscope diagnose`: one network or many, and what to change."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ def diagnose(
     batch
         package.module:callable or file.py::callable that gives a batch; without it, one is made up to fit.
     samples
-        Samples in a batch that is made up; 64 unless told, in the gallery what each network asks for.
+        Samples in a batch that is made up; 64 by default, in the gallery what each network asks for.
     html
         Write one self-contained page here.
     json
@@ -43,11 +43,11 @@ def diagnose(
     seed
         Seed of the weights, of a batch that is made up, and of the direction that is differentiated.
     seeds
-        Draw every network with so many seeds, counting from --seed: the first is told, the page shows the range of all.
+        Draw the weights with so many seeds, counting from --seed: the table shows the first, the page the range of all.
     running_statistics
         Use the running statistics of batch norm, as in eval mode, instead of the batch's own.
     deep
-        Look at the Jacobians of residual blocks too, as `orthoscope residual` does.
+        Measure the Jacobians of residual blocks too, as `orthoscope residual` does.
     traceback
         Show the Python traceback when a network fails.
     """

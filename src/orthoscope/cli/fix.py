@@ -1,4 +1,4 @@
-"""`orthoscope fix`: a network mended on a copy."""
+"""`orthoscope fix`: changes tried on a copy of a network."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +28,7 @@ def fix(
 ) -> int:
     """Apply the best fix to a copy of a network, measure again, and confirm with a short training before and after.
 
-    Exit code 0 if it is healthy or was mended, 1 if nothing helped, training refutes what did, or its weights are
+    Exit code 0 if it is healthy or was fixed, 1 if nothing helped, training refutes what did, or its weights are
     trained, 2 for bad input.
 
     Parameters

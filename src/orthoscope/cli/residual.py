@@ -36,9 +36,9 @@ def residual(
     blocks
         Names of modules, comma-separated, instead of the residual branches that are found.
     top
-        Singular values of every block; one more than the classes unless told.
+        Singular values of every block; by default one more than the classes.
     classes
-        What the rank of a Jacobian is compared with.
+        Number of classes, with which the rank of a Jacobian is compared.
     token
         Take the Jacobian of one token, the others held; for networks on sequences.
     html

@@ -14,6 +14,7 @@ from orthoscope.probe import Layer, Recording, Representation, Status
 # With fewer directions a rank means nothing: two samples always span a line.
 _FEWEST_DIRECTIONS = 4
 ENOUGH_DIRECTIONS = 21
+TOKEN_IDS = "token ids have no directions"
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def _extreme_gradient(recording: Recording, extreme: Callable[..., float]) -> Ch
 
 def _profile_or_reason(recording: Recording) -> GradientProfile:
     if not recording.gradient_source:
-        raise NotChecked("the output has no autograd graph")
+        raise NotChecked("the output does not require a gradient")
     profile = gradient_profile(recording)
     if profile is None:
         raise NotChecked("fewer than 3 weight layers have a finite gradient that is not zero")
@@ -135,7 +136,7 @@ def starved_layers(recording: Recording) -> CheckValue:
 def cut_off_layers(recording: Recording) -> CheckValue:
     """Number of trainable weight layers without any gradient: detached from the output, or run without autograd."""
     if not recording.gradient_source:
-        raise NotChecked("the output has no autograd graph")
+        raise NotChecked("the output does not require a gradient")
     cut = [
         layer
         for layer in recording.layers
@@ -215,7 +216,7 @@ def input_rank(recording: Recording) -> CheckValue:
     """The same for the samples of the batch itself."""
     _several_samples(recording)
     if not recording.input.kind.startswith(("float", "bfloat")):
-        raise NotChecked("token ids have no directions")
+        raise NotChecked(TOKEN_IDS)
     share = _rank_share(recording.input.sample_view, recording.input.capacity)
     if share is None:
         raise NotChecked(f"a rank needs at least {_FEWEST_DIRECTIONS} samples and units")
@@ -254,7 +255,7 @@ def _persistent(recording: Recording, value: Callable[[Layer], float | None], wh
     _several_samples(recording)
     values = [(layer, number) for layer in recording.layers if (number := value(layer)) is not None]
     if not values:
-        raise NotChecked(f"no layer has enough {what} and units for a rank or angles")
+        raise NotChecked(f"no module has an output with enough {what} and units")
 
     def begins(limit: float) -> str | None:
         low = [number < limit for _, number in values]

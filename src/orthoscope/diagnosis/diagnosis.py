@@ -15,7 +15,7 @@ from orthoscope.diagnosis.checks import GradientProfile, fitted_slope, gradient_
 from orthoscope.diagnosis.document import diagnosis_document
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
-from orthoscope.diagnosis.rules import RULES, judge
+from orthoscope.diagnosis.rules import RULES, is_omission, judge
 from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, Status, record
@@ -136,15 +136,15 @@ class Diagnosis(Viewed):
 
     @property
     def summary(self) -> str:
-        """One sentence: the findings, worst first, or that there are none."""
+        """One sentence: the worst finding of every symptom, or that there are none."""
         found = sorted((f for f in self.findings if f.state is State.FOUND), key=lambda f: -f.severity.rank)
         if found:
-            return "; ".join(dict.fromkeys(finding.reason for finding in found))
+            worst = {finding.symptom: finding.reason for finding in reversed(found)}
+            return "; ".join(worst[symptom] for symptom in dict.fromkeys(finding.symptom for finding in found))
         unchecked = [f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED]
         if not self.judged:
             return f"neither samples nor gradients could be judged ({unchecked[0]})"
-        # Networks without tokens are common: their checks are not worth a remark.
-        rest = [text for text in unchecked if not text.startswith("token")]
+        rest = [f"{f.check}: {f.reason}" for f in self.findings if is_omission(f)]
         clean = {finding.check: finding.reason for finding in self.findings if finding.state is State.CLEAN}
         good = {"sample angles": "no rank collapse", "gradient growth": clean.get("gradient growth", "")}
         said = "; ".join(words for check, words in good.items() if check in clean) or "no symptom was found"

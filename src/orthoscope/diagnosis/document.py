@@ -47,7 +47,7 @@ def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document
             value=diagnosis.slope,
             standard_error=diagnosis.slope_standard_error,
             layers=0 if gradients is None else len(gradients.layers),
-            unit="log-gradient per weight layer toward the input",
+            unit="e-folds per weight layer toward the input",
         ),
         prediction=document.PredictionSummary(
             reason=diagnosis.expected.reason or None,
@@ -75,7 +75,7 @@ def risk_row(risk: float) -> document.Risk:
     held_out = known["held_out"]["orthoscope"]
     return document.Risk(
         value=risk,
-        networks=known["networks"],
+        networks=known["networks"] - held_out["networks"],
         accuracy=held_out["accuracy"],
         false_alarms=held_out["false_alarms"],
         tested_on=held_out["networks"],

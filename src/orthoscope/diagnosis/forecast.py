@@ -178,14 +178,14 @@ class Forecast(Viewed):
         last = self.depths[-1].depth
         unchecked = self._unchecked_in_words()
         if first is None and unchecked:
-            return f"no symptom at any depth up to {last}{unchecked}"
+            return f"no check fails at any depth up to {last}{unchecked}"
         if first is None:
             return f"trains at every depth up to {last}"
         reason = next(finding.reason for finding in first.findings if finding.state is State.FOUND)
         sick = self.first(Verdict.SICK)
         beyond = "" if sick is None else f"; sick from depth {sick.depth}"
-        deepest = "does not train" if self.deepest is None else f"trains up to depth {self.deepest}"
-        return f"{deepest}: at depth {first.depth} {reason}{beyond}{unchecked}"
+        deepest = "healthy at no depth" if self.deepest is None else f"trains up to depth {self.deepest}"
+        return f"{deepest}; at depth {first.depth}: {reason}{beyond}{unchecked}"
 
     @property
     def not_checked(self) -> tuple[Finding, ...]:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from orthoscope.diagnosis.rules import is_omission
 from orthoscope.findings import State, Symptom, Verdict
 
 if TYPE_CHECKING:
@@ -11,6 +12,9 @@ _FIX = "Apply the best change to a copy of the network, and confirm it by a shor
 _LIST = "List every change that may help, with what theory predicts of each"
 _WATCH = "Learning rate, data and what happens later are not checked; follow the training with:"
 _BATCH = "Give a batch whose samples differ: no change to the network helps against a degenerate input."
+_FEW = "Give a batch of at least 8 samples: with fewer, rank collapse is not checked and no change can be tried."
+_FEWEST_SAMPLES = 8  # that `orthoscope.fix` takes
+_NOT_FINITE = "Look for nan, or for numbers that overflow, in the weights and the input of {layer}."
 _TOO_LITTLE = "Too little could be checked: diagnose again with at least 8 samples that the network tells apart."
 
 
@@ -26,6 +30,13 @@ def next_steps(diagnosis: "Diagnosis") -> tuple[str, ...]:
     if set(diagnosis.symptoms) <= {Symptom.DEGENERATE_INPUT}:
         return (_BATCH,)
     first = (_BATCH,) if Symptom.DEGENERATE_INPUT in diagnosis.symptoms else ()
+    first += tuple(
+        _NOT_FINITE.format(layer=finding.layer or "the network")
+        for finding in diagnosis.findings
+        if finding.check == "finite outputs" and finding.state is State.FOUND
+    )
+    if diagnosis.recording.samples < _FEWEST_SAMPLES:
+        return (*first, _FEW)
     if diagnosis.anatomy.trained:
         trained = f"The weights look trained ({diagnosis.anatomy.trained}), so only advice is given"
         return (*first, f"{trained}: `orthoscope.prescribe(diagnosis)`")
@@ -35,10 +46,5 @@ def next_steps(diagnosis: "Diagnosis") -> tuple[str, ...]:
 
 
 def _unchecked(diagnosis: "Diagnosis") -> tuple[str, ...]:
-    """That a network has no tokens is no news to its owner."""
-    missing = [
-        f"{finding.check} ({finding.reason})"
-        for finding in diagnosis.findings
-        if finding.state is State.NOT_CHECKED and not finding.check.startswith("token")
-    ]
+    missing = [f"{finding.check} ({finding.reason})" for finding in diagnosis.findings if is_omission(finding)]
     return (f"Not checked on this batch: {'; '.join(missing)}.",) if missing else ()

@@ -22,7 +22,7 @@ class Rule:
         unit: Of the number.
         risk: Limit of AT RISK, in a network of 50 weight layers.
         sick: Limit of SICK, in a network of 50 weight layers.
-        found: Sentence for a hit: {value}, {ratio} = e^value, {factor} = e^|value| and {layer} are filled in.
+        found: Sentence for a hit: {value}, {percent}, {ratio} = exp(value), {factor} = exp(|value|) and {layer} are filled in.
         clean: Sentence for none.
         low_is_bad: Whether numbers below the limits are bad.
         power: Limits are multiplied by (layers/50)^power.
@@ -73,22 +73,22 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "input varies", Symptom.DEGENERATE_INPUT, checks.input_variation, "share of energy around the mean",
         1e-6, 1e-12,
-        "the samples of the batch are nearly equal: {value:.1g} of their energy is around the mean",
+        "the samples of the batch are nearly equal: {percent} of their energy is left when their mean is subtracted",
         "the samples of the batch differ", low_is_bad=True,
     ),
     Rule(
         "input rank", Symptom.DEGENERATE_INPUT, checks.input_rank, "share of directions", 0.1, 0.03,
-        "low-rank batch: the effective rank of its samples is {value:.0%} of a healthy batch's",
-        "the effective rank of the batch is {value:.0%} of a healthy batch's", low_is_bad=True,
+        "low-rank batch: the effective rank of its samples is {percent} of a healthy batch's",
+        "the effective rank of the batch is {percent} of a healthy batch's", low_is_bad=True,
     ),
     Rule(
         "finite outputs", Symptom.EXPLODE, checks.non_finite_outputs, "module outputs", 0.0, 0.0,
-        "non-finite outputs: nan or infinity at {layer}, and at {value:.0f} modules in all",
+        "non-finite outputs: nan or infinity from {layer} on, in {value:.0f} module outputs",
         "every output is finite",
     ),
     Rule(
         "finite gradients", Symptom.EXPLODE, checks.non_finite_gradients, "gradients", 0.0, 0.0,
-        "non-finite gradients: nan or infinity at {layer}, and at {value:.0f} modules in all",
+        "non-finite gradients: nan or infinity from {layer} toward the input, in {value:.0f} gradients",
         "every gradient is finite",
     ),
     Rule(
@@ -103,41 +103,41 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "sample angles", Symptom.COLLAPSE, checks.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "rank collapse from {layer} on: all samples have one direction, 1 - mean cosine is {value:.2g} at the output",
-        "samples differ in direction at the output: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        "rank collapse from {layer} on: all samples point in one direction at the output (1 - mean cosine: {value:.2g})",
+        "samples differ in direction at the output (1 - mean cosine: {value:.2g})", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
         "sample rank", Symptom.COLLAPSE, checks.sample_rank, "share of directions",
         1 / CALIBRATION.at_risk("sample rank"), 1 / _RANK.limit,
-        "rank collapse from {layer} on: the effective rank at the output is {value:.0%} of a healthy network's",
-        "the effective rank at the output is {value:.0%} of a healthy network's", low_is_bad=True,
+        "rank collapse from {layer} on: the effective rank at the output is {percent} of a healthy network's",
+        "the effective rank at the output is {percent} of a healthy network's", low_is_bad=True,
         power=-_RANK.power, min_depth=_RANK.spared, ceiling=MAX_RANK_FRACTION,
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, checks.token_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "rank collapse of tokens from {layer} on: all have one direction, 1 - mean cosine is {value:.2g} at the output",
-        "tokens differ in direction at the output: 1 - mean cosine is {value:.2g}", low_is_bad=True,
+        "rank collapse of tokens from {layer} on: all point in one direction at the output (1 - mean cosine: {value:.2g})",
+        "tokens differ in direction at the output (1 - mean cosine: {value:.2g})", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
         "token rank", Symptom.COLLAPSE, checks.token_rank, "share of directions", 0.25, 0.04,
-        "rank collapse of tokens from {layer} on: their effective rank is {value:.0%} of a healthy network's",
-        "the effective rank of tokens at the output is {value:.0%} of a healthy network's", low_is_bad=True,
+        "rank collapse of tokens from {layer} on: their effective rank is {percent} of a healthy network's",
+        "the effective rank of tokens at the output is {percent} of a healthy network's", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
     Rule(
         "gradient growth", Symptom.EXPLODE, checks.gradient_growth, "e-folds from output to input",
         CALIBRATION.at_risk("gradient growth"), _GROWTH.limit,
         "exploding gradients: the norm grows {factor}-fold from output to input and passes the limit at {layer}",
-        "the gradient norm at the input is {ratio} times that at the output",
+        "the fitted gradient norm at the input is {ratio} times that at the output",
         power=_GROWTH.power,
     ),
     Rule(
         "gradient decay", Symptom.VANISH, checks.gradient_growth, "e-folds from output to input",
         -CALIBRATION.at_risk("gradient decay"), -_DECAY.limit,
         "vanishing gradients: the norm shrinks {factor}-fold from output to input and passes the limit at {layer}",
-        "the gradient norm at the input is {ratio} times that at the output", low_is_bad=True,
+        "the fitted gradient norm at the input is {ratio} times that at the output", low_is_bad=True,
         power=_DECAY.power,
     ),
     Rule(
@@ -186,13 +186,28 @@ def conclude(rule: Rule, seen: CheckValue) -> Finding:
         symptom=rule.symptom,
         state=State.FOUND if found else State.CLEAN,
         reason=(rule.found if found else rule.clean).format(
-            value=seen.value, factor=times(abs(seen.value)), ratio=times(seen.value), layer=_in_words(layer)
+            value=seen.value,
+            percent=_percent(seen.value),
+            factor=times(abs(seen.value)),
+            ratio=times(seen.value),
+            layer=_in_words(layer),
         ),
         severity=severity,
         layer=layer,
         measured=Measurement(rule.check, seen.value, rule.unit, seen.standard_error),
         threshold=limit,
     )
+
+
+def _percent(share: float) -> str:
+    """`12%`; a small share is not 0%."""
+    return f"{share:.0%}" if share >= 0.01 or share == 0 else "less than 1%"
+
+
+def is_omission(finding: Finding) -> bool:
+    """Whether a check was not made that its reader may miss: not of tokens, nor of the rank of token ids."""
+    applies = not finding.check.startswith("token") and finding.reason != checks.TOKEN_IDS
+    return finding.state is State.NOT_CHECKED and applies
 
 
 def times(log_ratio: float) -> str:

@@ -102,5 +102,5 @@ class NamedNetwork:
         what = str(error).strip().splitlines()
         return TargetError(
             f"{self.target!r} fails on its batch with {type(error).__name__}: {what[0] if what else 'no message'}"
-            "; give a batch that fits with --batch, or see where with --traceback"
+            "; give another batch with --batch, or add --traceback to see the line that fails"
         )

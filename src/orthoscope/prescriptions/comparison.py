@@ -157,8 +157,8 @@ class Comparison(Viewed):
         grown, grows = (float("nan") if d.gradients is None else d.gradients.growth for d in (old, new))
         rows = [
             ("orthogonality gap", old.gap, new.gap, "0 orthogonal, 1 one direction"),
-            ("gradient slope", old.slope, new.slope, "log-gradient per weight layer toward the input"),
-            ("gradient growth", grown, grows, "e-folds from output to input"),
+            ("gradient growth per weight layer", old.slope, new.slope, "e-folds"),
+            ("gradient growth from output to input", grown, grows, "e-folds"),
             ("parameters", old.recording.parameters, new.recording.parameters, "numbers"),
         ]
         return tuple(NumberPair(name=name, before=one, after=other, unit=unit) for name, one, other, unit in rows)

@@ -1,4 +1,4 @@
-"""A document as a table with named columns, for pandas or polars: a row for every layer, depth, block or look."""
+"""A document as a table with named columns, for pandas or polars: a row for every layer, depth, block or snapshot."""
 
 import importlib
 import math

@@ -81,4 +81,4 @@ def _checked(text: str, make: Callable[[], Made]) -> Made:
     try:
         return make()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TargetError(f"{text!r} cannot be made: {error}") from error
+        raise TargetError(f"{text!r} cannot be built: {error}") from error

@@ -63,7 +63,7 @@ def _user_network(code: UserCode) -> Target:
             with drawn_from(generator):
                 model = code.call()
         if not isinstance(model, nn.Module):
-            raise TargetError(f"{code.text!r} returned a {type(model).__name__}: it must return an nn.Module")
+            raise TargetError(f"{code.text!r} returned an object of type {type(model).__name__}: it must return an nn.Module")
         return model
 
     def batch(samples: int = 64, generator: torch.Generator | None = None) -> Batch:
@@ -154,7 +154,7 @@ def _as_batch(text: str, found: Any) -> Batch:
     if isinstance(found, Tensor | tuple | dict):
         return found
     raise TargetError(
-        f"{text!r} gave a {type(found).__name__}: "
+        f"{text!r} gave an object of type {type(found).__name__}: "
         "a batch is a tensor, a tuple, a dict or a DataLoader that is not empty"
     )
 

@@ -26,7 +26,7 @@ class UserCode:
         """Call the object; an exception becomes a TargetError that names it."""
         if not callable(self.found):
             raise TargetError(
-                f"{self.text!r} is a {type(self.found).__name__}: name a function or class that can be called"
+                f"{self.text!r} is an object of type {type(self.found).__name__}: name a function or class that can be called"
             )
         with running(self.text, *self.folders):
             return self.found(**self.arguments, **more)

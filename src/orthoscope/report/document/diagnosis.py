@@ -252,7 +252,7 @@ class DiagnosisDocument(Part):
 
     @property
     def marks(self) -> dict[int, list[Symptom]]:
-        """Layers that findings name: index in `layers` to the symptoms that begin there, worst finding first."""
+        """Where symptoms begin: index in `layers` to symptoms, each once, at the layer of its worst finding."""
         # A name can be called several times; the document does not say which call, so the first is marked.
         place: dict[str, int] = {}
         for index, layer in enumerate(self.layers):
@@ -260,8 +260,8 @@ class DiagnosisDocument(Part):
         begins: dict[int, list[Symptom]] = {}
         for finding in self.findings_in(State.FOUND):
             index = place.get(finding.layer, -1) if finding.layer is not None else -1
-            if index >= 0 and finding.symptom not in begins.setdefault(index, []):
-                begins[index].append(finding.symptom)
+            if index >= 0 and not any(finding.symptom in symptoms for symptoms in begins.values()):
+                begins.setdefault(index, []).append(finding.symptom)
         return begins
 
     @property

@@ -102,7 +102,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         key="isometry_gap", group="layer", label="isometry gap", short="isometry", symbol="ψ", written="scientific",
         axis="linear",
         explanation="Log-ratio of the arithmetic to the geometric mean of the squared singular values of the samples: "
-        "0 if they are orthogonal and of equal length, infinite if they are linearly dependent.",
+        "0 if the samples are orthogonal and of equal length, infinite if they are linearly dependent.",
     ),
     Quantity(
         key="centered_rank", group="layer", label="effective rank around the mean", written="rank", axis="share",
@@ -137,17 +137,20 @@ QUANTITIES: tuple[Quantity, ...] = (
         definition="the worst of three logistic laws: in effective rank, gradient growth and gradient decay",
     ),
     Quantity(
-        key="slope", group="network", label="gradient slope", unit="e-folds per weight layer", written="factor",
-        axis="linear",
-        explanation="Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal, positive "
-        "explodes, negative vanishes.",
+        key="slope", group="network", label="gradient growth per weight layer", unit="e-folds", written="factor",
+        decimals=3, axis="linear",
+        explanation="Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal, above 1 "
+        "explodes, below 1 vanishes.",
+        definition="exponential of the slope of the log gradient norm over weight layers, fitted by least squares; "
+        "documents hold the logarithm",
     ),
     Quantity(
         key="gradient_growth", group="depth", label="gradient growth", unit="e-folds", written="factor",
         axis="linear", is_main=True,
         explanation="Factor by which the gradient norm changes from the output to the input: 1 is ideal, far above 1 "
         "explodes, far below vanishes.",
-        definition="exponential of the slope of the log gradient norm over weight layers, fitted by least squares",
+        definition="growth per weight layer to the power of the number of weight layers minus one, from the fitted "
+        "line; documents hold the logarithm",
     ),
     Quantity(
         key="overlap_deviation", group="depth", label="deviation of the overlap", symbol="sd(c)", decimals=3,
@@ -191,7 +194,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         key="semi_orthogonality_defect", group="update", label="unevenness of the update", short="uneven",
-        explanation="0 if all singular values of the update are equal, as after a step of Muon.",
+        explanation="How unequal the singular values of the update are: 0 if all are equal, as after a step of Muon.",
     ),
     Quantity(
         key="angle_change", group="update", label="mean change of the angle of two rows", short="Δangle",
@@ -231,13 +234,13 @@ QUANTITIES: tuple[Quantity, ...] = (
         explanation="Least effective rank of a layer that is wide enough: 1 after rank collapse.",
     ),
     Quantity(
-        key="mean_overlap", group="snapshot", label="mean overlap at the end", short="overlap", is_main=True,
+        key="mean_overlap", group="snapshot", label="mean overlap at the end", short="cos", is_main=True,
         explanation="Mean cosine similarity of two samples at the last layer that is wide enough.",
     ),
     Quantity(
-        key="gradient_slope", group="snapshot", label="gradient slope", short="slope",
-        unit="e-folds per weight layer", written="factor", axis="linear", is_main=True,
-        explanation="Growth of the log of the gradient norm per weight layer toward the input: 0 is ideal.",
+        key="gradient_slope", group="snapshot", label="gradient growth per weight layer", short="growth/layer",
+        unit="e-folds", written="factor", decimals=3, axis="linear", is_main=True,
+        explanation="Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal.",
     ),
     Quantity(
         key="risk", group="snapshot", label="risk of not training", short="risk", symbol="p",

@@ -19,8 +19,8 @@ from orthoscope.theory.sources import Source, source_of
 
 _CASES = {
     1: "samples become orthogonal",
-    2: "samples become one direction, geometrically",
-    3: "samples become one direction, as a power of depth",
+    2: "samples become parallel, exponentially in depth",
+    3: "samples become parallel, as a power of depth",
     4: "samples keep an angle",
 }
 
@@ -56,7 +56,7 @@ def _gram_limit(found: Propagation) -> Iterator[Prediction]:
 
 def _gradient_limit(found: Propagation) -> Iterator[Prediction]:
     network, last = found.network, found.layers[-1]
-    unit = "log-gradient per layer toward the input"
+    unit = "e-folds per layer toward the input"
     if network.norm == "batch-uncentered":
         # Not the growth at the last layer, which may be far from the fixed point.
         if network.hidden.bias_variance == 0 and last.mixing is not None:
@@ -76,10 +76,10 @@ def _kernel_limit(found: Propagation) -> Iterator[Prediction]:
     if kernel.case is None:
         return
     theorem = source_of(contraction_rate)
-    words = f"mean cosine: case {kernel.case}, {_CASES[kernel.case]}"
+    words = f"mean cosine: {_CASES[kernel.case]}"
     yield _prediction("overlap", kernel.fixed_point, words, theorem)
     if kernel.rate < 1:
-        yield _prediction("rate", kernel.rate, "factor per layer, at worst, of the distance to it", theorem)
+        yield _prediction("contraction rate", kernel.rate, "the distance to that overlap shrinks by this factor per layer, or faster", theorem)
 
 
 def _prediction(name: str, value: float, unit: str, source: Source) -> Prediction:
