@@ -24,10 +24,12 @@ def test_a_slope_without_measure_is_a_power_of_ten(slope: float) -> None:
     assert "×10" in report.text(made)
 
 
-def test_a_slope_per_layer_has_three_digits_and_its_error_on_both_sides() -> None:
-    made = document(slope={"value": 0.2, "standard_error": 0.01, "layers": 51, "unit": ""})
-    text = " ".join(report.text(made, 200).split())
-    assert "gradients ×22,000 from output to input, ×1.22 (1.21 to 1.23) per weight layer" in text
+def test_growth_per_layer_has_its_error_on_both_sides_unless_both_read_alike() -> None:
+    for value, words in ((0.05, "×12 from output to input, ×1.05 (± 1 s.e.: 1.04 to 1.06)"), (2.5, "×10⁵⁴ from")):
+        made = document(slope={"value": value, "standard_error": 0.01, "layers": 51, "unit": ""})
+        text = " ".join(report.text(made, 200).split())
+        assert f"fitted gradient growth {words}" in text
+        assert ("s.e." in text) == (value == 0.05)
 
 
 def test_symptoms_have_the_words_of_the_field() -> None:

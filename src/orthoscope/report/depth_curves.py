@@ -9,11 +9,15 @@ from rich.text import Text
 
 from orthoscope.report.document import Number, PredictionDocument
 from orthoscope.report.layout import LABEL_WIDTH, labeled
-from orthoscope.report.wording import factor, fixed, significant
+from orthoscope.report.wording import factor, fixed, rank
 
 Values = Sequence[Number | None]
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _VALUE_WIDTH = 8  # columns for the first value of a curve, and for the last
+_LEGEND = (
+    "cos: mean cosine of two samples, with the standard deviation of one pair; gap: orthogonality gap; rank: effective "
+    "rank; growth: gradient norm at the input over that at the output"
+)
 _MOST_BLOCKS, _FEWEST_BLOCKS = 60, 10
 
 
@@ -56,7 +60,7 @@ class DepthCurves:
         room = options.max_width - LABEL_WIDTH - 2 * (_VALUE_WIDTH + 1)
         columns = min(len(depths), max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, room)))
         span = f"depth {depths[0]} to {depths[-1]}" if len(depths) > 1 else f"depth {depths[0]}"
-        yield labeled("by depth", f"{span}; growth: factor of the gradient from output to input", "dim")
+        yield labeled("by depth", f"{span}; {_LEGEND}", "dim")
         for name, values, (low, high), (first, last) in _curves(self.document):
             line = f"{first:>{_VALUE_WIDTH}} {sparkline(values, low, high, columns)} {last}"
             yield labeled(name, Text(line, no_wrap=True))
@@ -84,10 +88,11 @@ def _curves(document: PredictionDocument) -> Iterator[tuple[str, Values, tuple[N
         return min(known), max(known)
 
     overlaps, gaps, growths = column("overlap"), column("gap"), column("gradient_growth")
-    shares = [None if rank is None else rank / document.possible_rank for rank in column("effective_rank")]
+    ranks = column("effective_rank")
+    shares = [None if value is None else value / document.possible_rank for value in ranks]
     logs = [None if share is None or share <= 0 else math.log10(share) for share in shares]
-    yield "overlap", overlaps, (reach(overlaps, 0)[0], 1), ends(overlaps, fixed)
+    yield "cos", overlaps, (reach(overlaps, 0)[0], 1), ends(overlaps, fixed)
     yield "gap", gaps, (0, 1), ends(gaps, fixed)
     # A decade at least: the rank of a network that keeps its directions must not look steep.
-    yield "rank (log)", logs, (reach(logs, -1)[0], 0), ends(shares, significant)
-    yield "gradient", growths, reach(growths, -1, 1), ends(growths, factor)
+    yield "rank (log)", logs, (reach(logs, -1)[0], 0), ends(ranks, rank)
+    yield "growth", growths, reach(growths, -1, 1), ends(growths, factor)

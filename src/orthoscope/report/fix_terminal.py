@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from orthoscope.report.document import (
-    QUANTITIES,
     ChangedFinding,
     ComparisonDocument,
     ConfirmationDocument,
@@ -23,7 +22,17 @@ from orthoscope.report.document import (
 )
 from orthoscope.report.folding import wrapped
 from orthoscope.report.layout import labeled, table, verdict_text
-from orthoscope.report.wording import UNDEFINED, factor, fixed, number, printable, signed, significant, written
+from orthoscope.report.wording import (
+    UNDEFINED,
+    count,
+    factor,
+    fixed,
+    is_growth,
+    number,
+    printable,
+    significant,
+    written,
+)
 
 _LAYERS_SHOWN = 12
 _NAME_WIDTH = 34
@@ -61,16 +70,17 @@ def plan_text(prescriptions: Sequence[Prescription]) -> str:
     for number_of, step in enumerate(prescriptions, start=1):
         predicted = step.predicted
         known = predicted.gap is not None or predicted.slope is not None
-        effect = f"gap {fixed(predicted.gap)}, slope {signed(predicted.slope)}" if known else predicted.reason or ""
+        growth = f"gradient {factor(predicted.slope)} per weight layer"
+        effect = f"predicted: orthogonality gap {fixed(predicted.gap)}, {growth}" if known else predicted.reason or ""
         lines += [f"{number_of}. {step.name}{' (advice)' if step.advice else ''}: {step.why}"]
-        lines += [f"   predicted: {effect}"] if effect and not step.advice else []
+        lines += [f"   {effect}"] if effect and not step.advice else []
         lines += [f"     {line}" for line in step.code.splitlines()]
     return "\n".join(map(printable, lines))
 
 
 def confirmation_terminal(document: ConfirmationDocument) -> RenderableType:
     """The outcome, then one row a learning rate."""
-    made = table("learning rate", "loss at the end", "best", "ended", words=("learning rate",))
+    made = table("learning rate", "loss at the end", "least loss", "ended", words=("learning rate",))
     for run in document.runs:
         made.add_row(significant(run.learning_rate), _loss(run.final), _loss(run.best), Text(printable(run.stopped)))
     return Group(labeled("CONFIRM", document.summary), Padding(made, (1, 0, 0, 0)))
@@ -98,9 +108,10 @@ def _numbers(rows: Sequence[NumberPair]) -> Table:
 
 
 def _written(row: NumberPair, value: Number | None) -> str:
-    """Return a number with more digits than its quantity has elsewhere; what is written as a factor stays one."""
-    is_factor = any(one.label == row.name and one.written == "factor" for one in QUANTITIES)
-    return factor(value, 3) if is_factor else number(value, 3)
+    """Return one of the two numbers of a row: logarithms as factors, counts as counts."""
+    if is_growth(row.unit):
+        return factor(value)
+    return count(int(value)) if row.name == "parameters" and value is not None else number(value, 3)
 
 
 def _findings(title: str, rows: Sequence[ChangedFinding]) -> list[RenderableType]:
@@ -116,7 +127,7 @@ def spaced_weights(rows: Sequence[LayerPair]) -> list[LayerPair]:
 
 def _layers(document: ComparisonDocument) -> Table:
     shown = [quantity("layer", key) for key in ("gap", "effective_rank", "gradient_norm")]
-    made = table("layer", *(heading for one in shown for heading in (one.short, "→")), words=("layer",))
+    made = table("layer", *(heading for one in shown for heading in (one.short, "after")), words=("layer",))
     for row in spaced_weights(document.layers):
         sides = ((row.before, document.before.layers), (row.after, document.after.layers))
         cells = (
@@ -129,13 +140,15 @@ def _layers(document: ComparisonDocument) -> Table:
 
 
 def _plan(steps: Sequence[Prescription]) -> Table:
-    made = table("prescription", "gap", "slope", "verdict", "outcome", words=("prescription", "verdict", "outcome"))
+    made = table(
+        "prescription", "gap", "gradient per layer", "verdict", "outcome", words=("prescription", "verdict", "outcome")
+    )
     for step in steps:
         measured = step.measured
         made.add_row(
             Text(printable(step.name)),
             fixed(None if measured is None else measured.gap),
-            fixed(None if measured is None else measured.slope, 3),
+            factor(None if measured is None else measured.slope),
             UNDEFINED if step.verdict is None else verdict_text(step.verdict),
             Text(printable("advice" if step.advice else step.outcome)),
         )

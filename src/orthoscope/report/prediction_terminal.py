@@ -17,6 +17,7 @@ from orthoscope.report.wording import (
     UNDEFINED,
     factor,
     fixed,
+    is_growth,
     printable,
     significant,
     symptom_words,
@@ -113,8 +114,11 @@ def prediction_terminal(document: PredictionDocument) -> RenderableType:
         Padding(_DepthTable(document), (1, 0)),
         DepthCurves(document),
         *(labeled("not checked", f"{row.check}: {row.reason}") for row in document.not_checked),
-        *(labeled("limit", _limit(limit)) for limit in document.limit),
-        *(labeled("says", f"{row.source}: {row.assumes}") for row in document.sources),
+        *(labeled("" if index else "limits", _limit(limit)) for index, limit in enumerate(document.limit)),
+        *(
+            labeled("" if index else "theorems", f"{row.source}, assuming {row.assumes}")
+            for index, row in enumerate(document.sources)
+        ),
     )
 
 
@@ -123,21 +127,23 @@ def _facts(document: PredictionDocument) -> RenderableType:
         document.name,
         f"{document.samples} samples",
         f"width {document.width}",
-        f"starting overlap {fixed(document.overlap)}",
+        f"mean cosine of the inputs {fixed(document.overlap)}",
         f"predicted, not measured, in {document.seconds:.1f} s",
     ]
     return labeled("network", " · ".join(facts))
 
 
 def _limit(limit: Limit) -> str:
-    unit = f" ({limit.unit})" if limit.unit else ""
-    return f"{limit.name} {significant(limit.value)} as depth grows{unit}  {limit.source}"
+    is_factor = is_growth(limit.unit)
+    unit = f" ({limit.unit})" if limit.unit and not is_factor else ""
+    value = f"{factor(limit.value)} per layer" if is_factor else significant(limit.value)
+    return f"{limit.name} {value} at infinite depth{unit}, by {limit.source}"
 
 
 def comparison_table(documents: Sequence[Any]) -> RenderableType:
     """Return one row a network, in the order given, with the numbers at the deepest depth asked for."""
-    headings = ("network", "deepest", "sick from", "ended by", "overlap", "gap", "growth")
-    made = table(*headings, words=("network", "ended by"))
+    headings = ("network", "deepest", "sick from", "check that fails", "cos", "gap", "growth")
+    made = table(*headings, words=("network", "check that fails"))
     made.columns[0].min_width = 20
     for document in (one for content in documents if isinstance(one := as_document(content), PredictionDocument)):
         last = document.depths[-1]

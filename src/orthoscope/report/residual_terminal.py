@@ -12,7 +12,7 @@ from orthoscope.report.folding import wrapped
 from orthoscope.report.layout import labeled, some_names, table
 from orthoscope.report.wording import UNDEFINED, fixed, number, printable, significant
 
-STATE_WORDS = {True: "holds", False: "fails", None: "not known"}
+STATE_WORDS = {True: "holds", False: "fails", None: "undefined"}
 _COLORS = {"ALIGNED": "bold green", "PARTLY ALIGNED": "bold yellow", "NOT ALIGNED": "bold red", "UNKNOWN": "bold"}
 _NAME_WIDTH = 32
 _WIDE = 100  # columns from which a table has room for shapes and energies
@@ -34,7 +34,7 @@ def residual_terminal(document: ResidualDocument) -> RenderableType:
 def statement_words(row: AlignmentStatement) -> str:
     """`holds  one direction: cosine of adjacent steps 0.61 (at least 0.3)`."""
     bound = "at least" if row.above else "at most"
-    value = fixed(row.value, 3)
+    value = "not measured" if row.value is None else fixed(row.value, 3)
     return f"{STATE_WORDS[row.holds]:9}  {row.statement}: {row.quantity} {value} ({bound} {row.limit:g})"
 
 
@@ -44,12 +44,14 @@ def _facts(document: ResidualDocument) -> RenderableType:
         document.name,
         f"{len(document.blocks)} residual branches",
         f"{document.samples} sample{'s' if document.samples > 1 else ''}",
-        f"1/σ₁ = {significant(document.law.intercept)} + {significant(document.law.slope)} · depth"
-        f" (R² {fixed(document.law.r_squared)})",
-        f"line shape {fixed(document.line_shape)}",
     ]
+    if document.law.slope is not None:
+        line = f"{significant(document.law.intercept)} + {significant(document.law.slope)} · depth"
+        facts.append(f"fitted line 1/σ₁ = {line} (R² {fixed(document.law.r_squared)})")
+    if document.line_shape is not None:
+        facts.append(f"length of the path over its end-to-end distance {fixed(document.line_shape)}")
     if whole is not None:
-        facts.append(f"whole network log σ {significant(whole.mean_log)} ± {significant(whole.spread_log)}")
+        facts.append(f"log σ of the whole network {significant(whole.mean_log)} ± {significant(whole.spread_log)}")
     return labeled("network", " · ".join([*facts, f"{document.seconds:.1f} s"]))
 
 
@@ -84,7 +86,7 @@ def block_cells(block: Block, wide: bool) -> list[str]:
         fixed(block.misalignment, 2),
         number(block.step),
         *([fixed(block.top_energy), size] if wide else []),
-        "dead" if block.dead else skip,
+        "zero branch" if block.dead else skip,
     ]
 
 

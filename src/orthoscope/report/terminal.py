@@ -37,14 +37,16 @@ from orthoscope.report.watch_terminal import history_text
 from orthoscope.report.wording import (
     UNDEFINED,
     count,
+    factor,
     fixed,
     gradient_growth,
+    is_growth,
     printable,
     shape,
     shortened,
-    signed,
     significant,
     symptom_words,
+    whole_growth,
     written,
 )
 
@@ -105,15 +107,22 @@ def gallery_table(documents: Sequence[Any]) -> RenderableType:
 class _GalleryTable:
     documents: list[DiagnosisDocument]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         wide = options.max_width >= _WIDE
         only_if_wide = ("begins", "gap") if wide else ()
-        headings = ("network", "verdict", "symptoms", *only_if_wide, "end rank", "slope ± se")
+        headings = ("network", "verdict", "symptoms", *only_if_wide, "end rank", "gradient", "per layer")
         made = table(*headings, words=("network", "verdict", "symptoms", "begins"))
         made.columns[0].min_width = 12
         for document in self.documents:
             made.add_row(*_gallery_row(document, wide))
         yield made
+        yield Text(_GALLERY_LEGEND, "dim")
+
+
+_GALLERY_LEGEND = (
+    "end rank: effective rank of the samples at the last layer where they can have the most directions; gradient: "
+    "growth of its norm from the output to the input, and per weight layer"
+)
 
 
 def _gallery_row(document: DiagnosisDocument, wide: bool) -> list[RenderableType]:
@@ -121,14 +130,14 @@ def _gallery_row(document: DiagnosisDocument, wide: bool) -> list[RenderableType
     where = "" if first is None else wrapped(layer_name(document.layers[first]), _LONGEST_TITLE)
     only_if_wide: list[RenderableType] = [Text(where), fixed(document.gap)]
     rank = None if last is None else last.measured("effective_rank")
-    slope, error = document.slope.value, document.slope.standard_error
     return [
         Text(shortened(printable(document.name), _LONGEST_TITLE)),
         verdict_text(document.verdict),
         symptom_words(document.symptoms) or "none",
         *(only_if_wide if wide else []),
         UNDEFINED if last is None or rank is None else f"{rank:.1f} of {last.possible_rank}",
-        "not measured" if slope is None else signed(slope) + ("" if error is None else f" ± {fixed(error, 3)}"),
+        factor(whole_growth(document)),
+        factor(document.slope.value),
     ]
 
 
@@ -148,17 +157,18 @@ def _risk(document: DiagnosisDocument) -> list[RenderableType]:
     risk = document.risk
     if risk.value is None:
         return []
-    worth = f"calibrated on n={risk.networks}; right for {risk.accuracy:.0%} of {risk.tested_on} held out"
-    return [labeled("risk", f"{risk.value:.2f} that it does not train ({worth})")]
+    worth = f"fitted to {risk.networks} trained networks; the verdict is right for {risk.accuracy:.0%} of others"
+    return [labeled("risk", f"{risk.value:.0%} that it does not train ({worth})")]
 
 
 def _facts(document: DiagnosisDocument) -> RenderableType:
-    at = "" if document.quoted is None else f" at {layer_name(document.quoted)}"
+    name = "" if document.quoted is None else layer_name(document.quoted)
+    at = "" if document.quoted is None else f" at {'module ' if name.isdigit() else ''}{name}"
     facts = [
         document.name,
         f"{count(document.parameters)} parameters",
-        f"{document.samples} samples",
-        f"gap {fixed(document.gap)}{at}",
+        f"{document.samples} sample{'s' * (document.samples != 1)}",
+        "orthogonality gap not measured" if document.gap is None else f"orthogonality gap {fixed(document.gap)}{at}",
         gradient_growth(document),
         f"{document.seconds:.1f} s",
     ]
@@ -166,7 +176,7 @@ def _facts(document: DiagnosisDocument) -> RenderableType:
 
 
 def theory_words(document: DiagnosisDocument) -> str:
-    """Return what theory predicts at the quoted layer, measured values in brackets, and its sources."""
+    """Return what theory predicts at the quoted layer, measured values in brackets, and the papers it is from."""
     prediction, layer = document.prediction, document.quoted
     if prediction.reason is not None:
         return f"no prediction: {printable(prediction.reason)}"
@@ -185,7 +195,8 @@ def theory_words(document: DiagnosisDocument) -> str:
     if not parts:
         return "no prediction: theory has no number for where the network ends"
     keys = dict.fromkeys(source.source.split(",")[0] for source in prediction.sources)
-    return "  ".join(filter(None, (" · ".join(parts), printable("; ".join(keys)))))
+    by = f", by {', '.join(keys)}" if keys else ""
+    return f"predicted {' · '.join(parts)}{printable(by)}"
 
 
 def _checks(document: DiagnosisDocument) -> Iterator[RenderableType]:
@@ -194,8 +205,11 @@ def _checks(document: DiagnosisDocument) -> Iterator[RenderableType]:
     clean = [finding.check for finding in document.findings_in(State.CLEAN)]
     if clean:
         yield labeled("clean", ", ".join(clean))
+    reasons: dict[str, list[str]] = {}
     for finding in document.findings_in(State.NOT_CHECKED):
-        yield labeled("not checked", f"{finding.check}: {finding.reason}")
+        reasons.setdefault(finding.reason, []).append(finding.check)
+    for reason, checks in reasons.items():
+        yield labeled("not checked", f"{', '.join(checks)}: {reason}")
     unobserved = document.unobserved
     if unobserved:
         modules = f"{len(unobserved)} module{'s' if len(unobserved) > 1 else ''}"
@@ -205,9 +219,18 @@ def _checks(document: DiagnosisDocument) -> Iterator[RenderableType]:
 
 
 def _found(finding: Finding) -> Text:
-    limit = f" ({significant(finding.value)}, limit {significant(finding.threshold)})"
     reason = f"  {printable(finding.check)}: {printable(finding.reason)}"
-    return Text.assemble(verdict_text(finding.severity), reason, "" if finding.value is None else limit)
+    # The sentence has the measured number; where any count is too many there is no limit to name.
+    limit = f"; limit {_limit(finding)}" if finding.threshold else ""
+    return Text.assemble(verdict_text(finding.severity), reason, limit)
+
+
+def _limit(finding: Finding) -> str:
+    """Return a limit in the unit of the sentence: growth as a factor, a share in percent."""
+    if is_growth(finding.unit):
+        return factor(finding.threshold)
+    is_share = str(finding.unit).startswith("share") and finding.threshold is not None
+    return f"{100 * finding.threshold:.3g}%" if is_share else significant(finding.threshold)
 
 
 @dataclass(frozen=True)
@@ -219,7 +242,7 @@ class _LayerTable:
 
     document: DiagnosisDocument
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
         layers, begin, first = self.document.layers, self.document.marks, self.document.first_sick
         rows = folded(layers, begin)
         shown = [row for row in rows if isinstance(row, int)]
@@ -240,6 +263,8 @@ class _LayerTable:
             style = "bold" if row in begin else None
             made.add_row(Text(wrapped(names[row], width)), *cells, Text(statuses[row]), style=style)
         yield made
+        legend = (f"{column.heading}: {column.meaning}" for column in columns if column.meaning)
+        yield Text("\n" + "; ".join(legend), "dim")
 
 
 @dataclass(frozen=True)
@@ -248,6 +273,7 @@ class _Column:
 
     heading: str
     cells: dict[int, str]
+    meaning: str = ""
     is_spare: bool = False
 
 
@@ -255,7 +281,7 @@ def _columns(layers: Sequence[Layer], shown: Sequence[int], wide: bool) -> list[
     kinds = {row: f"{printable(layers[row].kind)} {shape(layers[row].shape)}" for row in shown}
     first = _Column(_KIND, {row: shortened(kind, _LONGEST_KIND) for row, kind in kinds.items()})
     return [first] * wide + [
-        _Column(one.short, {row: layer_number(one, layers[row]) for row in shown}, not one.is_main)
+        _Column(one.short, {row: layer_number(one, layers[row]) for row in shown}, one.label, not one.is_main)
         for one in quantities("layer")
         if one.short
     ]
@@ -289,6 +315,6 @@ def _status(layer: Layer, symptoms: Sequence[Symptom]) -> str:
     """Return what is worth saying of a layer: nothing of one that was measured."""
     if symptoms:
         return f"{symptom_words(symptoms)} from here on"
-    if layer.rank_deficient:
+    if layer.rank_deficient and layer.units >= layer.samples:  # fewer units than samples are no news
         return "rank-deficient"
     return "" if layer.status is Status.MEASURED else printable(layer.status)

@@ -74,26 +74,27 @@ def shape(sizes: Sequence[int]) -> str:
     return "×".join(str(size) for size in sizes) or "scalar"
 
 
-def factor(growth: Number | None, digits: int = 2) -> str:
-    """Return e-folds as the factor they are: `×1.3`, `×20,000`, `×10⁻¹²`.
+def factor(growth: Number | None) -> str:
+    """Return e-folds as the factor they are: `×1.05`, `×1.3`, `×20,000`, `×10⁻¹²`.
 
     From 10⁻³ to 10⁶ it has two significant digits, or three next to 1; beyond, it is a power of ten. The page follows
-    the same rule, and both are tested with one table of examples.
-
-    Args:
-        growth: The natural logarithm of the factor; None if it is undefined.
-        digits: Significant digits of a factor below 10.
+    the same rule: tests/report/factors.json has cases for both.
     """
-    return UNDEFINED if growth is None else f"×{_factor_digits(growth, digits)}"
+    return UNDEFINED if growth is None else f"×{_factor_digits(growth)}"
 
 
-def _factor_digits(growth: Number, digits: int) -> str:
+def _factor_digits(growth: Number) -> str:
     power = growth / math.log(10)
     if not -3 <= power <= 6:
         return f"10{str(round(power)).translate(_RAISED)}"
     value = math.exp(growth)
-    written = f"{value:#.{3 if abs(value - 1) < 0.1 else digits}g}"
-    return written if float(written) < 10 else f"{float(f'{value:.2g}'):,.0f}"
+    digits = f"{value:#.{3 if abs(value - 1) < 0.1 else 2}g}"
+    return digits if float(digits) < 10 else f"{float(digits):,.0f}"
+
+
+def is_growth(unit: str | None) -> bool:
+    """Whether a number of this unit is a natural logarithm that is read as a factor."""
+    return str(unit).startswith("e-folds")
 
 
 def written(quantity: Quantity, value: Number | None, possible: Number | None = None) -> str:
@@ -111,11 +112,17 @@ def symptom_words(symptoms: Iterable[Symptom]) -> str:
 
 
 def gradient_growth(document: DiagnosisDocument) -> str:
-    """Return `gradients ×21,000 from output to input, ×1.22 (1.20 to 1.24) per weight layer`, or that there is none."""
-    value, error, layers = document.slope.value, document.slope.standard_error, document.slope.layers
+    """Return `fitted gradient growth ×20,000 from output to input, ×1.05 (± 1 s.e.: 1.03 to 1.07) per weight layer`."""
+    value, error = document.slope.value, document.slope.standard_error
     if value is None:
         return "gradient growth not measured"
-    ends = () if error is None else (_factor_digits(value - error, 3), _factor_digits(value + error, 3))
-    interval = f" ({' to '.join(ends)})" if ends else ""
-    whole = factor(value * max(0, layers - 1))
-    return f"gradients {whole} from output to input, {factor(value, 3)}{interval} per weight layer"
+    low, high = (_factor_digits(value + sign * (error or 0.0)) for sign in (-1, 1))
+    interval = "" if low == high else f" (± 1 s.e.: {low} to {high})"
+    whole = factor(whole_growth(document))
+    return f"fitted gradient growth {whole} from output to input, {factor(value)}{interval} per weight layer"
+
+
+def whole_growth(document: DiagnosisDocument) -> Number | None:
+    """The logarithm by which the gradient grows from the last weight layer to the first, along the fitted line."""
+    value = document.slope.value
+    return None if value is None else value * max(0, document.slope.layers - 1)

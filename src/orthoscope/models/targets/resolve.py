@@ -63,7 +63,9 @@ def _user_network(code: UserCode) -> Target:
             with drawn_from(generator):
                 model = code.call()
         if not isinstance(model, nn.Module):
-            raise TargetError(f"{code.text!r} returned an object of type {type(model).__name__}: it must return an nn.Module")
+            raise TargetError(
+                f"{code.text!r} returned an object of type {type(model).__name__}: it must return an nn.Module"
+            )
         return model
 
     def batch(samples: int = 64, generator: torch.Generator | None = None) -> Batch:

@@ -79,7 +79,12 @@ def _kernel_limit(found: Propagation) -> Iterator[Prediction]:
     words = f"mean cosine: {_CASES[kernel.case]}"
     yield _prediction("overlap", kernel.fixed_point, words, theorem)
     if kernel.rate < 1:
-        yield _prediction("contraction rate", kernel.rate, "the distance to that overlap shrinks by this factor per layer, or faster", theorem)
+        yield _prediction(
+            "contraction rate",
+            kernel.rate,
+            "the distance to that overlap shrinks by this factor per layer, or faster",
+            theorem,
+        )
 
 
 def _prediction(name: str, value: float, unit: str, source: Source) -> Prediction:
