@@ -237,7 +237,7 @@ def test_a_comparison_tells_before_from_after(browser: Browser, tmp_path: Path) 
     )
     head = browser.run("return document.querySelector('path.change-head:not(.change)').getBoundingClientRect().x")
     assert after < head < before  # to a smaller gap
-    cloud = report.viewer.reference_cloud()
+    cloud = report.pages.reference_cloud()
     for known, trained in (("trained", True), ("failed", False)):
         drawn = browser.marks(f'[data-known="{known}"]', "data-gap")
         assert len(drawn) == sum(one["trained"] is trained for one in cloud)

@@ -142,7 +142,7 @@ def test_networks_whose_training_is_known_lie_around_it(
         {"gap": 0.9, "slope": -0.02, "trained": False, "family": "<b>resnet</b>"},
         {"gap": 1.0001, "slope": 900.0, "trained": False, "family": "far away"},
     ]
-    monkeypatch.setattr("orthoscope.report.viewer.reference_cloud", lambda: cloud)
+    monkeypatch.setattr("orthoscope.report.pages.reference_cloud", lambda: cloud)
     shown(browser, tmp_path, document() | {"risk": document()["risk"] | {"value": 0.25, "networks": 3}})
     marks = browser.marks("#plane .plane [data-known]", "data-known", "data-gap", "data-slope", "d", "cy")
     assert [mark["data-known"] for mark in marks] == ["trained", "failed", "failed"]

@@ -116,7 +116,7 @@ def test_narrow_terminals_drop_numbers_and_wide_ones_name_symptoms() -> None:
     assert "rms" in heads[80]
     assert "symptoms" not in heads[80]
     assert "symptoms" in heads[110]
-    assert "SICK     collapse" in "\n".join(rendered(prediction(), 110))
+    assert "SICK     rank collapse" in "\n".join(rendered(prediction(), 110))
 
 
 def curve(lines: list[str], name: str) -> str:
@@ -127,7 +127,7 @@ def test_curves_have_their_ends_in_numbers() -> None:
     lines = rendered(prediction(), 80)
     assert curve(lines, "overlap").split()[1::2] == ["0.50", "0.98"]
     assert curve(lines, "gap").split()[1::2] == ["0.75", "1.00"]
-    assert curve(lines, "gradient").split()[1::2] == ["×1.0", "×1.8"]
+    assert curve(lines, "gradient").split()[1::2] == ["×1.01", "×1.8"]
     ranks = curve(lines, "rank (log)").split()
     assert ranks[2::2] == ["1", "0.0781"]
     assert ranks[3][0] == "█"

@@ -30,7 +30,7 @@ def test_the_terminal_puts_predicted_beside_measured() -> None:
         "theory orthogonality gap 0.31 (measured 0.30) · effective rank 9.5 (12) of 16 · mean overlap 0.26 (0.25)"
         in words
     )
-    assert "slope +0.020 (+0.010) poole2016" in words
+    assert "gradient slope ×1.02 (×1.01) poole2016" in words
 
 
 def test_theory_comes_after_the_layers_and_before_the_checks() -> None:

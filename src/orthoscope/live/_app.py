@@ -17,7 +17,7 @@ from orthoscope.live._events import Follower, Hub, event, summary
 from orthoscope.live._guard import LARGEST_BODY
 from orthoscope.live._work import Curves, Diagnoses
 from orthoscope.models.blocks import VECTOR_NORMS
-from orthoscope.report.viewer import viewer_page
+from orthoscope.report.pages import viewer_page
 
 _LOOK_EVERY = 0.5  # seconds between two looks at a log
 _MOST_SAMPLES = 4_096

@@ -19,7 +19,6 @@ from orthoscope.report.document import (
     DiagnosisDocument,
     KindPair,
     LayerPair,
-    LayerProfile,
     NumberPair,
     Verdicts,
     copied,
@@ -214,18 +213,20 @@ def compared_documents(
 
 def _paired(before: Sequence[Layer], after: Sequence[Layer]) -> tuple[LayerPair, ...]:
     """Rows of the same module call side by side, in the order of the network as it is now; what is gone comes last."""
-    old = {(layer.name, layer.call): layer for layer in before}
-    rows = [_row(layer, old.pop((layer.name, layer.call), None), layer) for layer in after]
-    return (*rows, *(_row(layer, layer, None) for layer in old.values()))
-
-
-def _row(named: Layer, old: Layer | None, new: Layer | None) -> LayerPair:
-    return copied(
-        LayerPair,
-        named,
-        kind=KindPair(before=None if old is None else old.kind, after=None if new is None else new.kind),
-        before=None if old is None else copied(LayerProfile, old),
-        after=None if new is None else copied(LayerProfile, new),
+    old = {(layer.name, layer.call): (index, layer) for index, layer in enumerate(before)}
+    new = {(layer.name, layer.call): (index, layer) for index, layer in enumerate(after)}
+    latest = old | new
+    return tuple(
+        copied(
+            LayerPair,
+            latest[key][1],
+            kind=KindPair(
+                before=old[key][1].kind if key in old else None, after=new[key][1].kind if key in new else None
+            ),
+            before=old[key][0] if key in old else None,
+            after=new[key][0] if key in new else None,
+        )
+        for key in (new | old)
     )
 
 
