@@ -313,7 +313,9 @@ def test_what_the_gradient_does_reads_as_a_factor(browser: Browser, tmp_path: Pa
     slope = {"value": 0.2, "standard_error": 0.013, "layers": 51, "unit": "log-gradient per weight layer"}
     e_folds = {"unit": "e-folds from output to input", "value": -27.6, "standard_error": 0.5, "threshold": 9.9}
     shown(browser, tmp_path, document(slope=slope, findings=[finding("gradient decay", **e_folds)]))
-    whole = "Gradients grow from the output to the input: ×22,000 along the line fitted to 51 weight layers, ×1.2 for each."
+    whole = (
+        "Gradients grow from the output to the input: ×22,000 along the line fitted to 51 weight layers, ×1.2 for each."
+    )
     assert whole in browser.text(".facts")  # both ends of the standard error read ×1.2
     cells = browser.run("return [...document.querySelectorAll('.checks tbody td')].map(cell => cell.textContent)")
     assert cells[4:] == ["×10⁻¹²from output to input", "×20,000"]
@@ -450,16 +452,19 @@ def test_repeated_modules_are_one_row_by_name_and_open(browser: Browser, tmp_pat
     assert "…" not in browser.text("#strip")
 
 
-def test_a_table_of_many_different_layers_opens_quickly(browser: Browser, tmp_path: Path) -> None:
-    """Where symptoms begin is found once, not for every row: 5,000 rows took three seconds and more."""
-    shown(browser, tmp_path, document([layer(f"layer{index}") for index in range(5000)], sick_at="layer4999"))
-    seconds = browser.run(
-        "const details = document.querySelector('#layers details'); const begun = performance.now();"
-        "details.dispatchEvent(new Event('toggle')); return (performance.now() - begun) / 1000"
+def test_rows_of_layers_share_one_search_for_symptoms(browser: Browser, tmp_path: Path) -> None:
+    """One for every row took 13 seconds for 10,000 layers: no findings are filtered while the table opens."""
+    shown(browser, tmp_path, document([layer(f"layer{index}") for index in range(100)], sick_at="layer99"))
+    times = browser.run(
+        "let times = 0; const filter = Array.prototype.filter;"
+        "Array.prototype.filter = function (...given) {"
+        "  times += 'check' in Object(this[0]); return filter.apply(this, given); };"
+        "document.querySelector('#layers details').dispatchEvent(new Event('toggle'));"
+        "Array.prototype.filter = filter; return times"
     )
-    assert browser.run("return document.querySelectorAll('.all-layers tbody tr').length") == 5000
+    assert browser.run("return document.querySelectorAll('.all-layers tbody tr').length") == 100
     assert "rank collapse from here on" in browser.text(".all-layers tbody tr:last-child")
-    assert seconds < 2, seconds
+    assert times == 0
 
 
 def test_several_networks_are_chosen_from_a_list(browser: Browser, tmp_path: Path, fifty: Document) -> None:
