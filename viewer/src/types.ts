@@ -563,20 +563,6 @@ export interface KindPair {
   after: string | null;
 }
 
-/** The main numbers of a layer. */
-export interface LayerProfile {
-  /** Orthogonality gap. */
-  gap: number | null;
-  /** Effective rank of the samples. */
-  effective_rank: number | null;
-  /** Mean cosine similarity over pairs of samples. */
-  overlap: number | null;
-  /** Root mean square of the output. */
-  rms: number | null;
-  /** Norm of the gradient with respect to the output. */
-  gradient_norm: number | null;
-}
-
 /** One module call before and after a change; null where it was not there. */
 export interface LayerPair {
   /** Name of the module. */
@@ -587,15 +573,15 @@ export interface LayerPair {
   kind: KindPair;
   /** Weight layers from the input; null without a weight matrix. */
   depth: number | null;
-  /** Before the change. */
-  before: LayerProfile | null;
-  /** After the change. */
-  after: LayerProfile | null;
+  /** Index of the layer before the change. */
+  before: number | null;
+  /** Index of the layer after the change. */
+  after: number | null;
 }
 
 /** Two diagnoses whole, and what changed between them. */
 export interface ComparisonDocument {
-  schema: "orthoscope.comparison/1";
+  schema: "orthoscope.comparison/2";
   /** Name of the network after the change. */
   name: string;
   /** Both verdicts. */
@@ -678,7 +664,7 @@ export interface Confirmations {
 
 /** What was done to a copy of a network, what else was considered, and the network before and after. */
 export interface FixDocument {
-  schema: "orthoscope.fix/1";
+  schema: "orthoscope.fix/2";
   /** Name of the network. */
   name: string;
   /** How the fix ended. */
@@ -763,7 +749,7 @@ export interface Update {
 
 /** One network in training: snapshots of it, and what steps of optimizers did to its matrices. */
 export interface WatchDocument {
-  schema: "orthoscope.watch/2";
+  schema: "orthoscope.watch/3";
   /** Class of the network. */
   name: string;
   /** Optimizer steps between two snapshots. */
