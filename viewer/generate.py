@@ -4,13 +4,14 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+from orthoscope.findings import Symptom
 from orthoscope.report.document import DRAWN, KINDS
 from orthoscope.report.document.conversion import Declared, Part, declared_fields
 from orthoscope.report.document.quantities import QUANTITIES, Quantity
@@ -95,8 +96,8 @@ def _sentence(kind: type) -> str:
     return (kind.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
 
 
-def kinds() -> list[type[Part | Enum]]:
-    """Return every class that a document holds, each after those that it is made of."""
+def kinds(documents: Iterable[type[Part]] = KINDS.values()) -> list[type[Part | Enum]]:
+    """Return every class that some kinds of documents hold, each after those that it is made of."""
     found: dict[type[Part | Enum], None] = {}
 
     def visit(hint: Any) -> None:
@@ -109,19 +110,20 @@ def kinds() -> list[type[Part | Enum]]:
         for inner in get_args(hint):
             visit(inner)
 
-    for kind in KINDS.values():
+    for kind in documents:
         visit(kind)
     return list(found)
 
 
 def types() -> str:
-    """Return the types of all documents and the table of quantities, in TypeScript."""
+    """Return the types of the documents that the page draws, and the table of quantities, in TypeScript."""
     parts = [
         "// Generated from src/orthoscope/report/document by `make viewer`: do not edit.",
-        *(_type(kind) for kind in kinds()),
+        *(_type(kind) for kind in kinds(DRAWN)),
         "/** What the page can draw. */\nexport type AnyDocument = "
         + " | ".join(kind.__name__ for kind in DRAWN)
         + ";",
+        _symptom_words(),
         *_quantity_types(),
     ]
     return "\n\n".join(parts) + "\n"
@@ -156,6 +158,11 @@ def _written(hint: Any) -> str:
     if origin in (Union, UnionType):
         return " | ".join(dict.fromkeys(map(_written, inner)))
     return f"Record<string, {_written(inner[1])}>"
+
+
+def _symptom_words() -> str:
+    words = json.dumps({str(symptom): symptom.words for symptom in Symptom})
+    return f"/** Symptoms in the words of the field. */\nexport const SYMPTOM_WORDS: Record<Symptom, string> = {words};"
 
 
 def _quantity_types() -> Iterator[str]:

@@ -32,6 +32,19 @@ class Symptom(StrEnum):
     EXPLODE = "explode"  # gradients grow from output to input, or numbers overflow
     DEGENERATE_INPUT = "degenerate input"  # the samples of the batch are equal or of low rank
 
+    @property
+    def words(self) -> str:
+        """Its name in the words of the field."""
+        return _SYMPTOM_WORDS[self]
+
+
+_SYMPTOM_WORDS = {
+    Symptom.COLLAPSE: "rank collapse",
+    Symptom.VANISH: "vanishing gradients",
+    Symptom.EXPLODE: "exploding gradients",
+    Symptom.DEGENERATE_INPUT: "degenerate input",
+}
+
 
 class State(StrEnum):
     """The three ways a check can end."""

@@ -48,7 +48,7 @@ def test_sliders_move_the_curves_of_theory(browser: Browser, explorer: Explorer)
     browser.open(explorer.url)
     browser.wait(DRAWN)
     move(browser, "depth", 8)
-    before = {name: curve(browser, name) for name in ("overlap", "gap", "rank", "rms", "gradient")}
+    before = {name: curve(browser, name) for name in ("overlap", "gap", "effective_rank", "rms", "gradient_norm")}
     move(browser, "weight_gain", 1.2)
     after = {name: curve(browser, name) for name in before}
     # ReLU is homogeneous: weights that are larger by 1.2 change sizes by 1.2 a layer, and no angle.
@@ -76,7 +76,7 @@ def test_the_verdict_and_the_deepest_trainable_network_are_beside_the_sliders(
     browser.wait(DRAWN)
     assert browser.run("return document.getElementById('depth').value") == str(deepest)
     assert browser.text("#forecast").startswith("HEALTHY at this depth: ")
-    for name in ("overlap", "gap", "rank", "rms", "gradient"):
+    for name in ("overlap", "gap", "effective_rank", "rms", "gradient_norm"):
         words = browser.run(
             "const names = document.querySelectorAll(`[data-curve=${arguments[0]}] .unit`);"
             "return [...names].map(one => one.textContent)",
@@ -134,7 +134,7 @@ def test_what_a_built_network_measures_is_drawn_over_its_prediction(browser: Bro
         assert float(dot["cx"]) == pytest.approx(x, abs=0.11)
         error = row["sample_view"]["overlap"] - row["predicted"]["overlap"]
         assert y - float(dot["cy"]) == pytest.approx(error * (190 - 36 - 10), abs=0.2)
-    gradients = browser.marks('[data-curve="gradient"] circle', "data-value")
+    gradients = browser.marks('[data-curve="gradient_norm"] circle', "data-value")
     norms = [row["gradient_norm"] for row in document["layers"] if row["depth"] is not None]
     assert [float(dot["data-value"]) for dot in gradients] == pytest.approx([norm / norms[-1] for norm in norms[:-1]])
     move(browser, "weight_gain", 1.2)
@@ -149,7 +149,7 @@ def test_a_network_is_diagnosed_and_drawn_by_the_same_viewer(browser: Browser, e
     browser.ready()
     assert "depth=4" in browser.text("h1")
     browser.click('.cell[data-layer="2"]')
-    assert browser.wait("return document.querySelector('#card h4').textContent") == "layers.1.linear"
+    assert browser.wait("return document.querySelector('#card h3').textContent") == "layers.1.linear"
     browser.click("#card nav button:last-child")
     browser.screenshot("explore", 2200)
     browser.driver.set_window_size(1280, 1000)
@@ -177,7 +177,7 @@ def test_a_growing_log_is_followed(browser: Browser, explorer: Explorer, log: Pa
     browser.ready()
     assert browser.text("h1") == "<b>net</b>"
     browser.click(".cell")
-    assert browser.text("#card h4") == "at step 400"
+    assert browser.text("#card h3") == "at step 400"
     browser.open(explorer.url)  # a page that comes late sees the whole log
     browser.wait("return document.querySelector('[data-points=\"3\"]')")
     browser.screenshot("following")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ from selenium.webdriver.common.keys import Keys
 
 from browser.chromium import Browser
 from orthoscope import report
-from report.changes import fix
+from orthoscope.report.document import quantities
+from report.changes import fix, prescription
 from report.handmade import depth, prediction
 from report.kinds import KINDS, dashes
 
 Document = dict[str, Any]
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(1)</script>\u202egnp"
+FACTORS = json.loads((Path(__file__).parents[1] / "report" / "factors.json").read_text("utf-8"))
 PAPER = "return getComputedStyle(document.body).backgroundColor"
 
 
@@ -54,6 +57,20 @@ def test_it_is_drawn_without_a_complaint_and_asks_for_nothing(page: Shown) -> No
         assert word not in drawn
     page.browser.screenshot(page.kind, 3000)
     page.browser.driver.set_window_size(1280, 1000)
+
+
+def test_ids_are_unique_and_headings_skip_no_level(page: Shown) -> None:
+    ids = [mark["id"] for mark in page.browser.marks("[id]", "id")]
+    assert sorted(ids) == sorted(set(ids))
+    levels = heading_levels(page.browser)
+    assert levels[:2] == [1, 2]
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def heading_levels(browser: Browser) -> list[int]:
+    return browser.run(
+        "return [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map(one => Number(one.tagName[1]))"
+    )
 
 
 def test_every_chart_has_a_name_and_is_read_by_arrow_keys(page: Shown) -> None:
@@ -104,7 +121,14 @@ def test_the_last_download_is_the_document(page: Shown) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_hostile_name_stays_text(browser: Browser, tmp_path: Path, kind: str) -> None:
-    shown(browser, tmp_path, KINDS[kind](HOSTILE))
+    made = KINDS[kind](HOSTILE)
+    if kind == "diagnosis":
+        made["prescriptions"] = [prescription(HOSTILE, "kept")]
+    shown(browser, tmp_path, made)
+    if kind == "diagnosis":
+        strip = browser.run("const strip = document.querySelector('.strip'); strip.focus(); return strip")
+        strip.send_keys(Keys.ARROW_RIGHT)
+        assert browser.text(".readout").startswith("1/3 ")
     browser.run("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     assert browser.run("return document.scripts.length") == 2
     assert browser.run("return document.querySelectorAll('img, iframe, object, link').length") == 0
@@ -151,6 +175,7 @@ def test_extreme_and_missing_numbers_are_drawn_or_left_out(browser: Browser, tmp
         assert "NaN" not in drawn
         assert "Infinity" not in drawn
         assert "null" not in drawn
+        assert "undefined" not in drawn
     assert dots(browser, "gap") == {}
 
 
@@ -178,6 +203,25 @@ def test_a_diagnosis_that_went_deep_has_the_same_parts(browser: Browser, tmp_pat
     assert len(browser.marks('#residual [data-figure="pairs"] [data-row]', "data-row")) == 16
 
 
+def test_a_factor_is_written_as_in_the_terminal(browser: Browser, tmp_path: Path) -> None:
+    """The growth of the gradient at every snapshot is a case of the table that the terminal's test reads."""
+    made = KINDS["watch"]("layer")
+    made["history"] = [
+        made["history"][0] | {"step": step, "scalars": {"orthoscope/gradient_slope": case["log"]}}
+        for step, case in enumerate(FACTORS)
+    ]
+    shown(browser, tmp_path, made)
+    said = browser.run(
+        "const chart = document.querySelector('[data-figure=gradient_slope]');"
+        "return arguments[0].map(() => {"
+        "  chart.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));"
+        "  return chart.closest('figure').querySelector('.said').textContent;"
+        "})",
+        FACTORS,
+    )
+    assert said == [f"step {step}: {case['written']}" for step, case in enumerate(FACTORS)]
+
+
 def test_a_comparison_tells_before_from_after(browser: Browser, tmp_path: Path) -> None:
     shown(browser, tmp_path, KINDS["comparison"]("layer"))
     assert dots(browser, "gap", "second") == pytest.approx({1: 0.2, 2: 0.5, 3: 0.9})
@@ -193,7 +237,7 @@ def test_a_comparison_tells_before_from_after(browser: Browser, tmp_path: Path) 
     )
     head = browser.run("return document.querySelector('path.change-head:not(.change)').getBoundingClientRect().x")
     assert after < head < before  # to a smaller gap
-    cloud = report.viewer.reference_cloud()
+    cloud = report.pages.reference_cloud()
     for known, trained in (("trained", True), ("failed", False)):
         drawn = browser.marks(f'[data-known="{known}"]', "data-gap")
         assert len(drawn) == sum(one["trained"] is trained for one in cloud)
@@ -218,7 +262,7 @@ def test_a_fix_is_the_network_what_to_change_and_what_it_did(browser: Browser, t
     assert len(browser.marks("#change [data-when]", "data-when")) == 2 * steps
     if steps:
         kept = browser.text("#prescriptions li[data-outcome=kept]")
-        for words in ("mend layer", "gap 0.31, gradient ×1.012", "gap 0.30, gradient ×1.010", "mend(model"):
+        for words in ("mend layer", "gap 0.31, gradient ×1.01", "gap 0.30, gradient ×1.01", "mend(model"):
             assert words in kept
         assert "fixed by mend layer → HEALTHY" in browser.text(".banner")
         assert browser.text("#change pre") == "import orthoscope\nmend(model, 'layer')"
@@ -230,9 +274,9 @@ def test_a_confirmation_draws_every_loss_until_it_diverges(browser: Browser, tmp
     made = KINDS["confirmation"]("layer")
     shown(browser, tmp_path, made)
     lines = {mark["data-line"]: mark["d"] or "" for mark in browser.marks("[data-line]", "data-line", "d")}
-    rates = ("0.01", "0.001", "0.0001")
-    assert set(lines) == {*(f"learning rate {rate}" for rate in rates), "best constant output", "reference"}
-    assert [lines[f"learning rate {rate}"].count("L") for rate in rates] == [1, 3, 3]
+    rates = [f"learning rate {rate}" for rate in ("0.01", "0.001", "0.0001")]
+    assert set(lines) == {*rates, "best constant output", "reference"}
+    assert [lines[rate].count("L") for rate in rates] == [1, 3, 3]
     assert "diverged" in browser.text("#rates")
 
 
@@ -244,6 +288,10 @@ def test_a_watch_draws_every_snapshot_and_the_latest_update(browser: Browser, tm
         expected = {row["step"]: row["scalars"][name] for row in made["history"] if name in row["scalars"]}
         assert dots(browser, figure) == pytest.approx(expected)
     cells = browser.run("return [...document.querySelectorAll('#updates tbody td')].map(one => one.textContent)")
-    assert cells[:4] == ["8", "layer", "4×3", "0.01"]
+    assert cells[:4] == ["8", "layer", "4×3", "0.010"]
+    read = {one.key: cell for one, cell in zip(quantities("update"), cells[3:], strict=True)}
+    assert (read["independence_change"], read["angle_change"]) == ("+0.0100", "0.0200")  # a sign, four decimals
+    assert read["effective_rank"] == "2.5 of 3"
     assert "AT RISK" in browser.text(".banner")
+    assert "failures1" in browser.text(".facts")  # a logger that failed is no snapshot
     assert browser.run("return document.querySelectorAll('article article #checks').length") == 1  # the last snapshot

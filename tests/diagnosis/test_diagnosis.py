@@ -15,6 +15,7 @@ from orthoscope import State, Symptom, Verdict, diagnose, report
 from orthoscope.diagnosis import RULES, Diagnosis
 from orthoscope.diagnosis.checks import lasting_start, lasting_value
 from orthoscope.models import MLP
+from orthoscope.report.document import DiagnosisDocument
 
 
 def batch(samples: int = 100, units: int = 100, seed: int = 0) -> Tensor:
@@ -177,7 +178,7 @@ def test_an_unknown_symptom_is_refused_by_name() -> None:
 def test_the_json_follows_its_schema_and_is_strict(inputs: Tensor) -> None:
     document = json.loads(diagnose(mlp(depth=4), inputs).to_json(), parse_constant=pytest.fail)
     jsonschema.validate(document, report.schema())
-    assert document["schema"] == "orthoscope.diagnosis/3"
+    assert document["schema"] == DiagnosisDocument.schema
 
 
 @pytest.mark.slow

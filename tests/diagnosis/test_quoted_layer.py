@@ -10,7 +10,8 @@ from torch import nn
 import orthoscope
 from orthoscope import report
 from orthoscope.report.document import DiagnosisDocument, to_data
-from orthoscope.report.terminal import gallery_text
+from orthoscope.report.layout import as_text
+from orthoscope.report.terminal import gallery_table
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_every_view_gives_the_number_of_the_quoted_layer(diagnosis: orthoscope.D
     assert report.frame(document).loc[document.quoted_layer, "gap"] == document.gap
     assert orthoscope.compare(diagnosis, diagnosis).as_document().numbers[0].before == document.gap
     assert orthoscope.prescriptions.comparison.effect(diagnosis).gap == document.gap
-    wide = gallery_text([document, document], 140)
+    wide = as_text(gallery_table([document, document]), 140)
     assert len(re.findall(rf" {re.escape(gap)} ", wide)) == 2
     rank = f"{document.layers[1].measured('effective_rank'):.1f} of 64"
     assert rank in wide

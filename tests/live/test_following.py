@@ -39,14 +39,14 @@ def test_what_is_no_record_is_passed_over(tmp_path):
 def test_numbers_beyond_the_largest_are_null_and_other_shapes_are_passed_over(tmp_path):
     log = tmp_path / "run.jsonl"
     log.write_text(
-        line(1, diagnosis={"slope": 2.5}).replace("2.5", "-1e999").replace("0.1", "1e999")
+        line(1, diagnosis=document(gap=2.5)).replace("2.5", "-1e999").replace("0.1", "1e999")
         + '{"step": 2, "scalars": [1]}\n{"step": 3, "diagnosis": "HEALTHY"}\n'
         + '{"step": 4, "x": ' + "[" * 200_000 + "\n"
     )  # fmt: skip
     follower = Follower(log)
     assert [record["step"] for record in follower.new()] == [1]
     assert follower.history[0]["scalars"] == {}
-    assert follower.latest == {"slope": None}
+    assert follower.latest["gap"] is None
 
 
 def test_a_log_that_cannot_be_read_is_said_once_and_followed_when_it_can(tmp_path):
@@ -71,6 +71,23 @@ def test_a_log_that_cannot_be_read_is_said_once_and_followed_when_it_can(tmp_pat
     assert [kind for kind, _ in told] == ["unreadable", "history", "record"]
     assert [record["step"] for record in told[1][1]["records"]] == [1]
     assert told[2][1]["step"] == 2
+
+
+def test_a_diagnosis_of_another_version_is_left_out_and_said_once(tmp_path):
+    log = tmp_path / "run.jsonl"
+    older = document(schema="orthoscope.diagnosis/2")
+    log.write_text(line(1, diagnosis=older) + line(2, diagnosis=document(verdict="FINE")))
+    exploration = Exploration("token", str(log))
+    told = []
+    exploration.hub.tell = lambda kind, content: told.append((kind, content))
+    asyncio.run(exploration._look(exploration._follower))
+    with log.open("a") as file:
+        file.write(line(3))
+    asyncio.run(exploration._look(exploration._follower))
+    assert [kind for kind, _ in told] == ["unreadable", "record", "record", "record"]
+    assert "a diagnosis in run.jsonl cannot be shown: " in told[0][1]["error"]
+    assert [content["diagnosis"] for kind, content in told if kind == "record"] == [None] * 3
+    assert exploration._history()["diagnosis"] is None
 
 
 def test_a_log_that_begins_anew_is_read_anew(tmp_path):

@@ -20,6 +20,7 @@ from orthoscope.prescriptions import FixOutcome, Prescription
 from orthoscope.prescriptions import trials as fixing
 from orthoscope.prescriptions.comparison import Axes, Axis, kept
 from orthoscope.prescriptions.prescription import Change
+from orthoscope.report.document import FixDocument
 
 BATCH = torch.randn(32, 16, generator=torch.Generator().manual_seed(0))
 HEALTHY, AT_RISK, SICK = Verdict.HEALTHY, Verdict.AT_RISK, Verdict.SICK
@@ -116,7 +117,7 @@ def test_documents_follow_the_schema_and_survive_json(fixed: orthoscope.Fix) -> 
         document = json.loads(viewed.to_json())
         jsonschema.validate(document, report.schema())
     document = fixed.document()
-    assert document["schema"] == "orthoscope.fix/1"
+    assert document["schema"] == FixDocument.schema
     assert [step["outcome"] for step in document["steps"]] == ["kept"] * len(fixed.steps)
     assert str(fixed).startswith("FIX")
     assert "orthoscope." in str(fixed)

@@ -2,9 +2,8 @@
 
 from typing import Any
 
+from orthoscope.report.document import ComparisonDocument, FixDocument
 from report.handmade import ENVIRONMENT, document, layer
-
-PROFILE = ("gap", "effective_rank", "overlap")
 
 
 def network(name: str, gaps: list[float], text: str = "layer", **changes: Any) -> dict[str, Any]:
@@ -24,7 +23,7 @@ def comparison(text: str = "layer") -> dict[str, Any]:
     after = network(text, [0.2, 0.25, 0.3], text)
     found = {"check": text, "symptom": "collapse", "severity": "SICK", "layer": text, "reason": f"gone: {text}"}
     return {
-        "schema": "orthoscope.comparison/1",
+        "schema": ComparisonDocument.schema,
         "name": text,
         "verdict": {"before": "SICK", "after": "HEALTHY"},
         "improved": True,
@@ -34,7 +33,7 @@ def comparison(text: str = "layer") -> dict[str, Any]:
         ],
         "vanished": [found],
         "appeared": [found | {"severity": "AT RISK", "reason": f"came: {text}"}],
-        "layers": [_pair(old, new) for old, new in zip(before["layers"], after["layers"], strict=True)],
+        "layers": [_pair(*row) for row in enumerate(zip(before["layers"], after["layers"], strict=True))],
         "before": before,
         "after": after,
         "environment": dict(ENVIRONMENT),
@@ -60,7 +59,7 @@ def fix(text: str = "layer", steps: bool = True) -> dict[str, Any]:
     kept = prescription(f"mend {text}", "kept" if steps else "tried")
     rest = [prescription(f"{outcome} {text}", outcome) for outcome in ("tried", "not tried")]
     return {
-        "schema": "orthoscope.fix/1",
+        "schema": FixDocument.schema,
         "name": text,
         "outcome": "fixed" if steps else "nothing helped",
         "sentence": f"SICK → HEALTHY by mend {text}" if steps else "nothing was changed",
@@ -74,13 +73,7 @@ def fix(text: str = "layer", steps: bool = True) -> dict[str, Any]:
     }
 
 
-def _pair(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    both = {
-        when: {name: one["sample_view"][name] for name in PROFILE}
-        | {name: one[name] for name in ("rms", "gradient_norm")}
-        for when, one in (("before", old), ("after", new))
-    }
-    return {"name": new["name"], "call": 0, "kind": {"before": old["kind"], "after": new["kind"]}} | {
-        "depth": new["depth"],
-        **both,
-    }
+def _pair(index: int, layers: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
+    old, new = layers
+    kind = {"before": old["kind"], "after": new["kind"]}
+    return {"name": new["name"], "call": 0, "kind": kind, "depth": new["depth"], "before": index, "after": index}

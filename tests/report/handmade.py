@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orthoscope.report.document import View
+from orthoscope.report.document import DiagnosisDocument, View
 
 # A metric that is added to the documents has a number here without a change of this file.
 VIEW = dict.fromkeys(View.__dataclass_fields__, 0.5) | {
@@ -75,7 +75,7 @@ def document(layers: list[dict[str, Any]] | None = None, sick_at: str | None = N
     if sick_at is not None:
         findings.append(finding("sample rank", "found", layer=sick_at))
     return {
-        "schema": "orthoscope.diagnosis/3",
+        "schema": DiagnosisDocument.schema,
         "name": "handmade",
         "verdict": "HEALTHY" if sick_at is None else "SICK",
         "summary": "samples stay apart" if sick_at is None else f"representations collapse from {sick_at} on",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from orthoscope.report.document import WatchDocument
 from report.changes import comparison, fix
 from report.handmade import ENVIRONMENT, EXPECTED, depth, document, finding, layer, prediction
 
@@ -142,7 +143,7 @@ def watch(text: str = "layer") -> Document:
         record = {"step": step, "verdict": "AT RISK", "summary": text, "seconds": 0.1}
         history.append(record | {"scalars": {f"orthoscope/{name}": value for name, value in scalars.items()}})
     return {
-        "schema": "orthoscope.watch/2",
+        "schema": WatchDocument.schema,
         "name": text,
         "every": 2,
         "steps": 9,

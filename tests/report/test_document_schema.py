@@ -4,17 +4,25 @@ import importlib.util
 import json
 import math
 import re
-from dataclasses import is_dataclass, replace
+from dataclasses import is_dataclass, make_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
+from orthoscope import report
+from orthoscope.findings import Verdict
 from orthoscope.report.document import (
     KINDS,
     DiagnosisDocument,
     Expected,
+    Gram,
+    Number,
+    Part,
     PredictionDocument,
+    ReportDocument,
+    Snapshot,
+    View,
     as_document,
     from_data,
     quantities,
@@ -22,7 +30,8 @@ from orthoscope.report.document import (
 )
 from orthoscope.report.document.conversion import declared_fields
 from report.changes import comparison, fix
-from report.handmade import document, explained, layer, prediction, sequential
+from report.handmade import EXPECTED, document, explained, layer, prediction, sequential
+from report.kinds import confirmation, residual, watch
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("generate", ROOT / "viewer/generate.py")
@@ -72,6 +81,65 @@ def test_what_is_not_finite_becomes_null_when_a_document_is_made() -> None:
     }
 
 
+def test_what_is_not_finite_is_left_out_of_mappings_and_lists() -> None:
+    snapshot = Snapshot(step=0, verdict=Verdict.SICK, summary="", scalars={"a": math.nan, "b": 1.0}, seconds=0)
+    assert to_data(snapshot)["scalars"] == {"b": 1.0}
+    listed = make_dataclass("Listed", [("values", Any)], bases=(Part,), frozen=True, kw_only=True)
+    assert listed(values=[2.0, [math.inf]]).values == (2.0, (None,))
+
+
+PARTS = {
+    "no singular values": (residual, lambda d: d["blocks"][0].update(singular_values=[]), "at least 1 items"),
+    "a verdict that there is not": (residual, lambda d: d.update(verdict="FINE"), "one of"),
+    "no depths": (prediction, lambda d: d.update(depths=[]), "at least 1 items"),
+    "a depth that was not asked for": (prediction, lambda d: d.update(sick_from=999), "one of its depths"),
+    "a layer that is not there": (comparison, lambda d: d["layers"][0].update(after=77), "one of its layers"),
+    "too few singular values": (watch, lambda d: d["rows"][0].update(spectrum=[1.0]), "at least 5 items"),
+    "an outcome that there is not": (confirmation, lambda d: d.update(outcome="fine"), "one of"),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_the_schema_forbids_is_refused_before_a_view_crashes(name: str) -> None:
+    make, break_it, expected = PARTS[name]
+    broken = make()
+    break_it(broken)
+    with pytest.raises(ValueError, match=expected):
+        report.text(broken)
+
+
+def test_a_gram_matrix_is_base64() -> None:
+    assert to_data(from_data(Gram, {"size": 2, "cosines": "AA=="})) == {"size": 2, "cosines": "AA=="}
+    with pytest.raises(ValueError, match=r"cosines is '%%%', expected text in base64"):
+        from_data(Gram, {"size": 2, "cosines": "%%%"})
+
+
+def test_an_older_document_within_another_is_named_with_its_place() -> None:
+    older = document(schema="orthoscope.diagnosis/2")
+    del older["next_steps"]
+    within = {"schema": ReportDocument.schema, "diagnoses": [document(), older]}
+    words = r"diagnoses\[1\] was written by an older version \(orthoscope.diagnosis/2; this one reads .*diagnose again"
+    with pytest.raises(ValueError, match=words):
+        from_data(ReportDocument, within)
+    with pytest.raises(ValueError, match=r"newer version \(orthoscope.report/999"):
+        from_data(ReportDocument, within | {"schema": "orthoscope.report/999"})
+
+
+def test_whatever_holds_a_diagnosis_changed_its_version_with_it() -> None:
+    holding = {"report": 3, "comparison": 2, "fix": 2, "watch": 3, "watch-record": 2, "diagnosis": 3}
+    assert {f"orthoscope.{name}/{version}" for name, version in holding.items()} <= set(KINDS)
+
+
+def test_a_metric_that_is_added_does_not_make_saved_documents_unreadable() -> None:
+    added = make_dataclass(
+        "Added", [("news", Annotated[Number | None, "New."], None)], bases=(View,), frozen=True, kw_only=True
+    )
+    view = document()["layers"][0]["sample_view"]
+    read = from_data(added, view)
+    assert to_data(read) == view
+    assert to_data(replace(read, news=0.5)) == view | {"news": 0.5}
+
+
 def test_an_absent_field_stays_absent() -> None:
     read = from_data(DiagnosisDocument, document())
     assert "seeds" not in to_data(read)
@@ -90,6 +158,14 @@ BREAKS = {
     "input is None, expected an object": lambda d: d.update(input=None),
     "samples is 1.5, expected a whole number": lambda d: d.update(samples=1.5),
     "notes[0] is 3, expected text": lambda d: d.update(notes=[3]),
+    "samples is -1, expected at least 0": lambda d: d.update(samples=-1),
+    "layers[0].shape[1] is -1, expected at least 0": lambda d: d["layers"][0].update(shape=[1, -1]),
+    "symptoms is ": lambda d: d.update(symptoms=["collapse", "collapse"]),
+    "input.predicted is Expected(": lambda d: d["input"].update(predicted=dict(EXPECTED)),
+    "it has quoted_layer 99, expected the index of one of its layers": lambda d: d.update(quoted_layer=99),
+    "quoted_layer is -1, expected at least 0": lambda d: d.update(quoted_layer=-1),
+    "layers[0].rms is 1000": lambda d: d["layers"][0].update(rms=10**400),
+    "samples is 1000": lambda d: d.update(samples=10**400),
 }
 
 
@@ -97,18 +173,20 @@ BREAKS = {
 def test_bad_data_is_refused_in_one_sentence_that_names_the_place(sentence: str) -> None:
     broken = document()
     BREAKS[sentence](broken)
-    with pytest.raises(ValueError, match=re.escape(f"this is no document of orthoscope.diagnosis/3: {sentence}")):
+    with pytest.raises(ValueError, match=re.escape(f"this is no document of {DiagnosisDocument.schema}: {sentence}")):
         from_data(DiagnosisDocument, broken)
 
 
-@pytest.mark.parametrize("content", [{}, {"schema": "orthoscope.diagnosis/2"}, {"schema": []}, [1], None])
+@pytest.mark.parametrize("content", [{}, {"schema": "orthoscope.report/1"}, {"schema": []}, [1], None])
 def test_an_unknown_schema_is_refused_by_name(content: Any) -> None:
-    with pytest.raises(ValueError, match=r"cannot draw a document of schema .*orthoscope\.diagnosis/3"):
+    with pytest.raises(ValueError, match=f"cannot draw a document of schema .*{DiagnosisDocument.schema}"):
         as_document(content)
 
 
 def test_a_prediction_is_not_read_as_a_diagnosis() -> None:
-    with pytest.raises(ValueError, match=r"orthoscope\.diagnosis/3: its schema is 'orthoscope\.prediction/1'"):
+    with pytest.raises(
+        ValueError, match=f"{DiagnosisDocument.schema}: it has the schema '{PredictionDocument.schema}'"
+    ):
         from_data(DiagnosisDocument, prediction() | {"layers": []})
     assert from_data(PredictionDocument, prediction()).possible_rank == 16
 

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from orthoscope.report.document import Layer, from_data
-from orthoscope.report.layer_table import Fold, folded
+from orthoscope.report.folding import Fold, folded
 from report import handmade
 
 

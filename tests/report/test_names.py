@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orthoscope.report.names import folded_names, span_of, without_shared_start, wrapped
+from orthoscope.report.folding import folded_names, span_of, without_shared_start, wrapped
 
 PARTS = st.lists(st.sampled_from(["layers", "h", "0", "1", "2", "10", "01", "attn", "q_proj", "a#b"]), max_size=5)
 NAMES = st.lists(PARTS.map(".".join), max_size=12, unique=True)

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from orthoscope import report
-from orthoscope.report.viewer import deflated
+from orthoscope.report.pages import deflated
 from report.handmade import document, layer
 from report.kinds import KINDS, diagnosis
 from report.markup import HOSTILE, Page, assert_inert

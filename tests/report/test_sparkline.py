@@ -1,6 +1,6 @@
 import pytest
 
-from orthoscope.report.prediction_terminal import place, pointer, sparkline
+from orthoscope.report.depth_curves import place, pointer, sparkline
 
 
 def test_a_curve_climbs_through_all_heights() -> None:

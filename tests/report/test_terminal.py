@@ -23,7 +23,7 @@ def test_the_first_sick_layer_has_an_arrow_and_its_symptom():
     marked = [line for line in report.text(document(sequential(20), sick_at="12")).splitlines() if "→" in line]
     assert len(marked) == 1
     assert marked[0].split()[1] == "12"
-    assert "collapse" in marked[0]
+    assert "rank collapse" in marked[0]
 
 
 @pytest.mark.parametrize("width", [80, 110, 200])

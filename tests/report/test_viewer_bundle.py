@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from orthoscope.report.document import DRAWN, KINDS
+
 ROOT = Path(__file__).parents[2]
 VIEWER = ROOT / "viewer"
 BUNDLE = ROOT / "src" / "orthoscope" / "report" / "viewer.js"
@@ -51,3 +53,10 @@ def test_no_source_parses_markup(path):
     text = path.read_text("utf-8")
     for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval("):
         assert forbidden not in text
+
+
+def test_types_are_generated_of_kinds_that_a_page_draws():
+    text = (VIEWER / "src" / "types.ts").read_text("utf-8")
+    declared = set(re.findall(r"export (?:interface|type) (\w+)", text))
+    assert {kind.__name__ for kind in DRAWN} <= declared
+    assert not {kind.__name__ for kind in KINDS.values() if kind not in DRAWN} & declared

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orthoscope.report.document import WatchDocument, from_data, quantities
-from orthoscope.report.watch import watch_table
+from orthoscope.report.watch_terminal import watch_table
 from report.handmade import ENVIRONMENT
 
 HEADINGS = ["weight", "step", "shape", *(quantity.short for quantity in quantities("update"))]

@@ -18,6 +18,7 @@ from orthoscope import metrics
 from orthoscope.layers import orthogonal
 from orthoscope.linalg import weight_matrix
 from orthoscope.optim import MatrixView, Muon, muon_parameter_groups
+from orthoscope.report.document import WatchDocument
 from orthoscope.watcher._updates import UpdateRow
 
 watch = functools.partial(orthoscope.watch, updates=True, profile=False)
@@ -392,7 +393,7 @@ def test_the_document_is_versioned_strict_json_and_written_whole(tmp_path: Path)
     assert os.listdir(tmp_path) == ["watch.json"]
     document = json.loads((tmp_path / "watch.json").read_text(encoding="utf-8"))
     assert document == json.loads(w.to_json())
-    assert (document["schema"], document["name"], document["every"]) == ("orthoscope.watch/2", "Network", 2)
+    assert (document["schema"], document["name"], document["every"]) == (WatchDocument.schema, "Network", 2)
     assert len(document["rows"]) == len(w.rows) == 12
     assert list(document["rows"][0]) == list(UpdateRow.__dataclass_fields__)
     assert document["rows"][0]["angle_change"] == w.rows[0].angle_change

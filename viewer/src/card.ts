@@ -2,7 +2,7 @@
 import type { Diagnosis, Layer } from "./documents";
 import { h, table } from "./elements";
 import { term } from "./explain";
-import { expected, layerName, marks, METRICS, printable, rank, reads, symptomWords, UNDEFINED, written } from "./reading";
+import { expects, layerName, marks, METRICS, printable, rank, reads, symptomWords, UNDEFINED } from "./reading";
 import type { Choice, Selection } from "./selection";
 import { gram, overlaps, spectrum, weightSpectrum } from "./spectra";
 
@@ -51,7 +51,7 @@ function content(doc: Diagnosis, index: number, selection: Selection): HTMLEleme
         button("close", "✕", () => selection.choose(index, false)),
       ),
     ),
-    h("h4", {}, h("code", {}, layerName(layer))),
+    h("h3", { class: "minor" }, h("code", {}, layerName(layer))),
     h("p", { class: "quiet" }, `${printable(layer.kind)}, ${layer.shape.join("×") || "scalar"}${layer.depth === null ? "" : `, weight layer ${layer.depth}`}, ${layer.status}`),
     ...(symptoms ? [h("p", { class: "begins" }, `${symptoms.map(symptomWords).join(", ")} from here on`)] : []),
     ...(layer.also.length ? [h("p", { class: "quiet" }, `passed on unchanged by ${layer.also.map((name) => printable(name) || "(model)").join(", ")}`)] : []),
@@ -61,7 +61,7 @@ function content(doc: Diagnosis, index: number, selection: Selection): HTMLEleme
 }
 
 function numbers(layer: Layer): HTMLElement {
-  const rows: [string | HTMLElement, string, string][] = METRICS.map((metric) => [term(metric.key), reads(metric, layer), written(metric, expected(metric, layer), layer)]);
+  const rows: [string | HTMLElement, string, string][] = METRICS.map((metric) => [term(metric.key), reads(metric, layer), expects(metric, layer)]);
   if (layer.token_view) rows.push(["effective rank of tokens", rank(layer.token_view.effective_rank), UNDEFINED]);
   return table(["quantity", "measured", "theory"], rows, new Set([1, 2]), "numbers");
 }

@@ -2,16 +2,17 @@
 import { scaleLinear } from "d3-scale";
 import type { Line } from "./chart";
 import type { Diagnosis, Known, Layer } from "./documents";
-import { h, icon, s, section, symbol, table } from "./elements";
+import { h, howToRead, icon, s, section, symbol, table } from "./elements";
 import { answer, ending, explained, verdict } from "./page";
-import { panel, panels } from "./panels";
+import { panel, panels, READ_DEPTH } from "./panels";
 import { cloudMark, frame, height, measured } from "./plane";
-import { count, factor, fixed, layerName, look, MAIN_METRICS, number, printable, shortened, UNDEFINED } from "./reading";
-import type { ComparisonDocument, LayerProfile } from "./types";
+import { count, factor, fixed, layerName, look, MAIN_METRICS, measure, printable, reads, shortened, symptomWords, UNDEFINED, unitWords } from "./reading";
+import type { ComparisonDocument } from "./types";
 
 const WHEN = ["before", "after"] as const;
 const LOOKS = { before: "line-second", after: "line-strong" };
 const SHOWN = 12; // weight layers in the table
+const COLUMNS = ["gap", "effective_rank", "gradient_norm"]; // of them
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [680, 430, 58, 664, 18, 372]; // as the plane of a diagnosis
 const [NEAR, HEAD] = [11, 9]; // pixels from a mark to the end of the arrow, and the length of its head
 
@@ -27,7 +28,7 @@ export function changed(doc: ComparisonDocument): HTMLElement {
 
 /** All below the banner. */
 export function comparisonParts(doc: ComparisonDocument, cloud: Known[]): HTMLElement[] {
-  const rows = doc.numbers.map((one) => [explained(one.name, one.unit.replace(LOGARITHM, "factor")), ...WHEN.map((when) => written(one, when))]);
+  const rows = doc.numbers.map((one) => [explained(one.name, unitWords(one.unit)), ...WHEN.map((when) => written(one, when))]);
   const all = [
     section("Numbers", "numbers", table(["quantity", ...WHEN], rows, new Set([1, 2]), "compared")),
     findings("No longer found", "vanished", doc.vanished),
@@ -39,18 +40,14 @@ export function comparisonParts(doc: ComparisonDocument, cloud: Known[]): HTMLEl
   return all.filter((one) => one !== null);
 }
 
-const LOGARITHM = /^e-folds/; // units of what is read as a factor
-
-/** Logarithms as factors, counts as counts. */
 function written(row: ComparisonDocument["numbers"][number], when: (typeof WHEN)[number]): string {
   const value = row[when];
-  if (LOGARITHM.test(row.unit)) return factor(value);
-  return row.name === "parameters" && value !== null ? count(value) : number(value, 3);
+  return row.name === "parameters" && value !== null ? count(value) : measure(value, row.unit);
 }
 
 function findings(title: string, id: string, found: ComparisonDocument["vanished"]): HTMLElement | null {
   if (!found.length) return null;
-  const rows = found.map((one) => [verdict(one.severity), explained(one.check, one.symptom), printable(one.reason), one.layer ? h("code", {}, printable(one.layer)) : ""]);
+  const rows = found.map((one) => [verdict(one.severity), explained(one.check, symptomWords(one.symptom)), printable(one.reason), one.layer ? h("code", {}, printable(one.layer)) : ""]);
   return section(title, id, table(["severity", "check", "result", "begins at"], rows, new Set(), "checks"));
 }
 
@@ -65,13 +62,7 @@ function profiles(doc: ComparisonDocument): HTMLElement | null {
     panel(metric, WHEN.map((when): Line => ({ points: placed(when).map(([x, layer]) => [x, metric.measured(layer)]), look: LOOKS[when], name: when }))),
   );
   const xName = byWeight ? "weight layer, from input to output" : "module call, from input to output";
-  const reading = h(
-    "div",
-    { class: "reading key" },
-    h("h4", {}, "How to read"),
-    h("p", {}, "Left is the input, right the output. Healthy networks keep enough directions at any depth and hold the gradient level."),
-    h("p", {}, "Point at a chart, or press arrow keys on it, to read all of them at one layer."),
-  );
+  const reading = howToRead(READ_DEPTH, "Point at a chart, or press arrow keys on it, to read all of them at one layer.");
   return section("Depth profiles, before and after", "change-profiles", panels(figures, xName, null, reading));
 }
 
@@ -130,7 +121,7 @@ function reading(doc: ComparisonDocument, known: number): HTMLElement {
     { class: "reading" },
     place("before", "Before"),
     place("after", "After"),
-    h("p", {}, "Across: how far the samples are from orthogonal where the network ends. Up: by what factor the gradient grows at every weight layer on the way back to the input. Gap 0 and ×1 are best."),
+    h("p", {}, "Across: how far the samples are from orthogonal at the last layer where they can have the most directions. Up: by what factor the gradient grows at every weight layer on the way back to the input. Gap 0 and ×1 are best."),
     known ? h("p", {}, `Around them: ${known} networks that were trained. Marks on the border lie beyond it.`) : null,
   );
 }
@@ -141,12 +132,15 @@ function layers(doc: ComparisonDocument): HTMLElement | null {
   const step = Math.max(1, Math.ceil(weights.length / SHOWN));
   const shown = weights.filter((_, index) => index % step === 0 || index === weights.length - 1);
   if (!shown.length) return null;
-  const columns: [keyof LayerProfile, (value: number | null) => string][] = [["gap", fixed], ["effective_rank", number], ["gradient_norm", number]];
-  const rows = shown.map((pair) => [
-    h("code", {}, shortened(layerName(pair as unknown as Layer), 80)),
-    ...columns.flatMap(([name, write]) => WHEN.map((when) => (pair[when] === null ? UNDEFINED : write(pair[when]![name])))),
-  ]);
+  const id = (one: { name: string; call: number }) => `${one.call} ${one.name}`;
+  const known = WHEN.map((when) => new Map(doc[when].layers.map((layer) => [id(layer), layer])));
+  const columns = MAIN_METRICS.filter((metric) => COLUMNS.includes(metric.key));
+  const rows = shown.map((pair) => {
+    const both = known.map((of) => of.get(id(pair)));
+    const name = h("code", {}, shortened(layerName(both[1] ?? both[0]!), 80));
+    return [name, ...columns.flatMap((metric) => both.map((layer) => (layer ? reads(metric, layer) : UNDEFINED)))];
+  });
   const left = weights.length - shown.length;
-  const heads = ["layer", "gap before", "after", "rank before", "after", "gradient before", "after"];
-  return section(left ? `Weight layers (${left} between them left out)` : "Weight layers", "change-layers", table(heads, rows, new Set([1, 2, 3, 4, 5, 6])));
+  const heads = ["layer", ...columns.flatMap((metric) => [`${metric.short} before`, "after"])];
+  return section(left ? `Weight layers (${left} between them left out)` : "Weight layers", "change-layers", table(heads, rows, new Set(heads.slice(1).map((_, index) => index + 1))));
 }

@@ -1,6 +1,6 @@
 // A confirmation: whether a short training bears out the verdict, and the losses of every learning rate.
 import { decades } from "./chart";
-import { h, icon, section, table } from "./elements";
+import { h, howToRead, icon, section, table } from "./elements";
 import { answer, ending, facts, verdict } from "./page";
 import { around, type Panel, panels, points } from "./panels";
 import { number, printable, significant } from "./reading";
@@ -51,11 +51,8 @@ function figure(doc: ConfirmationDocument): Panel {
 }
 
 function reading(doc: ConfirmationDocument): HTMLElement {
-  return h(
-    "div",
-    { class: "reading key" },
-    h("h4", {}, "How to read"),
-    h("p", {}, `Copies of the network were trained for ${doc.steps} steps at every learning rate. It trains if, at one of them, the loss falls at least half as far below that of the best constant output as for ${printable(doc.reference)}.`),
-    h("p", {}, "A line that ends early is a training that diverged."),
+  return howToRead(
+    `Copies of the network were trained for ${doc.steps} steps at every learning rate. It trains if, at one of them, the loss falls at least half as far below that of the best constant output as for ${printable(doc.reference)}.`,
+    "A line that ends early is a training that diverged.",
   );
 }

@@ -1,9 +1,9 @@
 // Curves of theory over depth: this setting, those kept to compare with, and what a built network measures.
-import { chart, decades, type Line, type Point } from "./chart";
+import { chart, decades, type Line, type Point, stroke } from "./chart";
 import type { Diagnosis, Layer } from "./documents";
 import { h, s } from "./elements";
 import { term } from "./explain";
-import { view } from "./reading";
+import { MAIN_METRICS, type Metric, share, view } from "./reading";
 
 export interface Row {
   depth: number;
@@ -53,36 +53,35 @@ export function measuredCurves(doc: Diagnosis): Measured {
   return { rows, gradients };
 }
 
-const SPECS: { name: string; key: string; title: string; yName: string; logarithmic: boolean; read: (curves: Measured, most: number) => Point[] }[] = [
-  { name: "overlap", key: "overlap", title: "Mean overlap", yName: "cosine", logarithmic: false, read: ({ rows }) => rows.map((row) => [row.depth, row.overlap]) },
-  { name: "gap", key: "gap", title: "Orthogonality gap", yName: "gap", logarithmic: false, read: ({ rows }) => rows.map((row) => [row.depth, row.gap]) },
-  {
-    name: "rank",
-    key: "effective_rank",
-    title: "Effective rank",
-    yName: "share of the possible",
-    logarithmic: false,
-    read: ({ rows }, most) => rows.map((row) => [row.depth, row.effective_rank === null ? null : row.effective_rank / most]),
-  },
-  { name: "rms", key: "rms", title: "RMS of the output", yName: "rms (log scale)", logarithmic: true, read: ({ rows }) => rows.map((row) => [row.depth, row.rms]) },
-  { name: "gradient", key: "gradient_norm", title: "Gradient norm", yName: "times that at the output (log scale)", logarithmic: true, read: ({ gradients }) => gradients },
-];
+/** Theory and a network that was built have gradients relative to the output; a rank is drawn as its share of the possible. */
+function pointsOf(metric: Metric, { rows, gradients }: Measured, most: number): Point[] {
+  if (metric.key === "gradient_norm") return gradients;
+  const drawn = (value: number | null) => (metric.axis === "share" ? share(value, most) : value);
+  return rows.map((row) => [row.depth, drawn(row[metric.key as keyof Row])]);
+}
+
+function upward(metric: Metric): string {
+  if (metric.key === "gradient_norm") return "times that at the output (log scale)";
+  return metric.logarithmic ? `${metric.short} (log scale)` : metric.short;
+}
 
 export function drawCurves(figures: HTMLElement, drawing: Drawing): void {
   const { depth, most, now, ghost, kept, measured } = drawing;
   const deepest = now.reach?.symptoms.length ? now.reach.deepest : null;
-  const drawn = SPECS.map(({ name, key, title, yName, logarithmic, read }) => {
-    const points = read(now, most);
-    const beside = kept.map(({ curves, place }): Line => ({ points: read(curves, most), look: `line-kept kept-${place}`, name: `kept ${place}` }));
-    const lines: Line[] = [...beside, { points, look: "line-theory", name }];
-    if (ghost) lines.unshift({ points: read(ghost, most), look: "line-faint", name: "before" });
-    if (measured) lines.push({ points: read(measured, most), look: "line-measured", name: "measured", dots: true });
-    const own = [points, measured ? read(measured, most) : []].flatMap((one) => one.map((p) => p[1]));
+  const drawn = MAIN_METRICS.map((metric) => {
+    const { key, title, logarithmic } = metric;
+    const read = (curves: Measured) => pointsOf(metric, curves, most);
+    const points = read(now);
+    const beside = kept.map(({ curves, place }): Line => ({ points: read(curves), look: `line-kept kept-${place}`, name: `kept ${place}` }));
+    const lines: Line[] = [...beside, { points, look: "line-theory", name: key }];
+    if (ghost) lines.unshift({ points: read(ghost), look: "line-faint", name: "before" });
+    if (measured) lines.push({ points: read(measured), look: "line-measured", name: "measured", dots: true });
+    const own = [points, measured ? read(measured) : []].flatMap((one) => one.map((p) => p[1]));
     const values = [...own, ...beside.flatMap((line) => line.points.map((p) => p[1]))];
     const y: [number, number] = logarithmic ? decades([1, ...own], values) : [Math.min(0, ...values.map((value) => value ?? 0)), 1];
-    const { svg, x, top, bottom } = chart({ width: 330, height: 190, x: [1, Math.max(2, depth)], y, logarithmic, lines, xName: "depth (hidden layers)", yName, title });
+    const { svg, x, top, bottom } = chart({ width: 330, height: 190, x: [1, Math.max(2, depth)], y, logarithmic, lines, xName: "depth (hidden layers)", yName: upward(metric), title });
     if (deepest !== null && deepest <= depth) svg.append(s("line", { x1: x(deepest), x2: x(deepest), y1: top, y2: bottom, class: "marker", "data-deepest": deepest }));
-    svg.setAttribute("data-curve", name);
+    svg.setAttribute("data-curve", key);
     svg.setAttribute("data-end", String(points.at(-1)?.[1] ?? ""));
     return h("figure", { class: "profile" }, h("figcaption", {}, term(key, title)), svg);
   });
@@ -94,16 +93,12 @@ function legend({ kept, measured }: Drawing, marked: boolean): HTMLElement {
   return h(
     "div",
     { class: "reading key", id: "curves-legend" },
-    h("h4", {}, "Legend"),
+    h("h3", { class: "minor" }, "Legend"),
     entry("line-theory", "theory, this setting"),
     measured ? h("span", {}, s("svg", { class: "stroke", viewBox: "0 0 26 10" }, s("circle", { cx: 13, cy: 5, r: 3, class: "dot line-measured" })), "measured, the network built") : null,
     marked ? entry("marker", "deepest network that trains, by theory") : null,
     kept.length ? h("span", {}, ...kept.map(({ place }) => stroke(`line-kept kept-${place}`)), "settings kept") : null,
   );
-}
-
-function stroke(look: string): SVGElement {
-  return s("svg", { class: "stroke", viewBox: "0 0 26 10" }, s("path", { d: "M0,5h26", class: `line ${look}` }));
 }
 
 /** How the curves of a kept setting look. */

@@ -1,5 +1,5 @@
 // How a page holds its documents; their types are generated (types.ts).
-import type { DiagnosisDocument } from "./types";
+import type { AnyDocument } from "./types";
 
 export type { DiagnosisDocument as Diagnosis, Expected, Finding, Layer, Picture, Prescription, Seeds, Source as Statement, View } from "./types";
 
@@ -11,7 +11,7 @@ export interface Known {
 }
 
 export interface PageData {
-  documents: DiagnosisDocument[]; // or one of another kind, which is told by its `schema`
+  documents: AnyDocument[]; // diagnoses, or one of another kind
   reference_cloud: Known[];
   live: LiveOptions | null;
 }
@@ -24,7 +24,7 @@ export interface LiveOptions {
   inits: string[];
 }
 
-/** What report/viewer.py deflated: JSON that was compressed by zlib, in base64. */
+/** What the shell of the page holds: JSON that was compressed by zlib, in base64. */
 export async function inflated(text: string): Promise<unknown> {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));

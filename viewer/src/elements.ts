@@ -45,8 +45,34 @@ export function icon(look: string): SVGElement {
   return s("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true" }, symbol(look, 8, 8, 5.5));
 }
 
+/** A part of the page; a section within it has a heading one level deeper. */
 export function section(title: string, id: string, ...children: Child[]): HTMLElement {
-  return h("section", { class: "part", id, "aria-label": title }, h("h3", {}, title), ...children);
+  for (const child of children) if (child instanceof HTMLElement && child.matches("section.part")) deeper(child);
+  return h("section", { class: "part", id, "aria-label": title }, h("h2", { class: "title" }, title), ...children);
+}
+
+/** The same part with every heading one level deeper. */
+export function deeper<E extends Element>(part: E): E {
+  for (const old of part.querySelectorAll("h2, h3")) old.replaceWith(h(old.tagName === "H2" ? "h3" : "h4", { class: old.className }, ...old.childNodes));
+  return part;
+}
+
+/** The words beside charts that say how they are read. */
+export function howToRead(...said: Child[]): HTMLElement {
+  return h("div", { class: "reading key" }, h("h3", { class: "minor" }, "How to read"), ...said.map((one) => (typeof one === "string" ? h("p", {}, one) : one)));
+}
+
+/** A link to an element of the page. In a notebook `#id` is an address of the notebook, which the frame would load. */
+export function jump(id: string, words: string): HTMLAnchorElement {
+  const go = (event: Event) => {
+    event.preventDefault();
+    const target = document.getElementById(id);
+    if (!target) return;
+    target.tabIndex = -1;
+    target.scrollIntoView();
+    target.focus({ preventScroll: true });
+  };
+  return h("a", { href: `#${id}`, onclick: go }, words);
 }
 
 export function table(heads: (string | HTMLElement)[], rows: Child[][], numeric: Set<number>, look = "plain"): HTMLElement {

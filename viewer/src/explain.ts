@@ -1,9 +1,9 @@
 // What a quantity means, where it is first read: a label that opens its sentence, and the glossary that all lead to.
-import { h, section } from "./elements";
+import { h, jump, section } from "./elements";
 import { QUANTITIES, type Quantity } from "./types";
 
 /** What a page of a diagnosis shows: numbers of layers, and of the network. */
-const SHOWN = QUANTITIES.filter((one) => one.group === "layer" || one.group === "network" || one.key === "gradient_growth");
+const SHOWN = QUANTITIES.filter(({ group, key }) => group === "layer" || group === "network" || (group === "depth" && key === "gradient_growth"));
 
 function quantity(key: string): Quantity {
   return SHOWN.find((one) => one.key === key)!;
@@ -27,7 +27,7 @@ function open(button: HTMLElement, key: string): void {
   document.getElementById(NOTE)?.remove();
   const { label, definition, explanation, anchor } = quantity(key);
   const entry = document.getElementById(`glossary-${anchor}`); // not on a page without a diagnosis
-  const link = entry && h("a", { href: `#${entry.id}` }, "Glossary");
+  const link = entry && jump(entry.id, "Glossary");
   const note = h(
     "div",
     { id: NOTE, popover: "auto", tabindex: -1, role: "dialog", "aria-label": label },

@@ -8,7 +8,7 @@ import { printable } from "./reading";
 import type { FixDocument } from "./types";
 
 export function fix(doc: FixDocument, cloud: Known[]): HTMLElement {
-  return network([prescribed(doc)], 0, cloud, () => {}, change(doc, cloud));
+  return network([prescribed(doc)], 0, cloud, { change: change(doc, cloud) });
 }
 
 /** The diagnosis before, with what was prescribed: what was kept first, in its order, then what concerns this network. */

@@ -1,4 +1,4 @@
-// A thousand layers on one screen: blocks that repeat are shown once; the same runs as report/folding.py finds.
+// A thousand layers on one screen: blocks that repeat are shown once; the terminal's table folds the same runs.
 import type { Layer } from "./documents";
 
 const LONGEST_BLOCK = 64;

@@ -2,8 +2,7 @@
 import { chart, decades, type Point } from "./chart";
 import type { Diagnosis } from "./documents";
 import { h, icon, section } from "./elements";
-import { write } from "./panels";
-import { factor, look, number, printable } from "./reading";
+import { factor, look, number, printable, written } from "./reading";
 import { QUANTITIES } from "./types";
 
 interface Record {
@@ -60,10 +59,10 @@ function scalar(name: string, records: Record[]): HTMLElement {
     y: logarithmic ? decades(values) : [low - room, high + room],
     logarithmic,
     lines: [{ points, look: "line-strong", name }],
-    tick: known?.written === "factor" ? (value) => factor(value) : undefined,
+    tick: known?.written === "factor" ? factor : undefined,
     title: name,
   });
   svg.setAttribute("data-scalar", name);
   svg.setAttribute("data-points", String(points.length));
-  return h("figure", { class: "profile" }, h("figcaption", {}, `${known?.label ?? printable(key)}: ${known ? write(known, values.at(-1) ?? null) : number(values.at(-1))}`), svg);
+  return h("figure", { class: "profile" }, h("figcaption", {}, `${known?.label ?? printable(key)}: ${known ? written(known, values.at(-1) ?? null) : number(values.at(-1))}`), svg);
 }

@@ -58,7 +58,8 @@ export function layersTable(doc: Diagnosis, selection: Selection): HTMLElement |
   const rows = groups(doc.layers);
   const repeated = rows.some((row) => row.members.length > 1);
   const intro = repeated ? h("p", { class: "quiet" }, "Modules that repeat share a row: its numbers are those of the first and of the last one. Open a row for those between.") : null;
-  const table = () => filled(doc, rows, selection);
+  const all: All = { doc, begins: marks(doc), selection };
+  const table = () => filled(all, rows);
   if (rows.length <= MANY) return section("Layers by name", "layers", intro, table());
   const details = h("details", {}, h("summary", {}, `All ${doc.layers.length} layers as a table`));
   details.addEventListener("toggle", () => {
@@ -67,10 +68,17 @@ export function layersTable(doc: Diagnosis, selection: Selection): HTMLElement |
   return section("Layers by name", "layers", intro, details);
 }
 
-function filled(doc: Diagnosis, rows: Group[], selection: Selection): HTMLElement {
+/** What every row needs; where symptoms begin is found once for all of them. */
+interface All {
+  doc: Diagnosis;
+  begins: ReturnType<typeof marks>;
+  selection: Selection;
+}
+
+function filled(all: All, rows: Group[]): HTMLElement {
   const heads = ["layer", "kind, shape", ...MAIN_METRICS.map((metric) => term(metric.key, metric.short)), "status"];
   const head = h("tr", {}, ...heads.map((one, place) => h("th", { scope: "col", class: place > 1 && place < heads.length - 1 ? "n" : null }, one)));
-  const body = h("tbody", {}, ...rows.map((group) => (group.members.length > 1 ? groupRow(doc, group, selection) : memberRow(doc, group.members[0], selection))));
+  const body = h("tbody", {}, ...rows.map((group) => (group.members.length > 1 ? groupRow(all, group) : memberRow(all, group.members[0]))));
   return h(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": "table of layers" },
@@ -78,26 +86,26 @@ function filled(doc: Diagnosis, rows: Group[], selection: Selection): HTMLElemen
   );
 }
 
-function groupRow(doc: Diagnosis, { name, members }: Group, selection: Selection): HTMLElement {
-  const layers = members.map((index) => doc.layers[index]);
+function groupRow(all: All, { name, members }: Group): HTMLElement {
+  const layers = members.map((index) => all.doc.layers[index]);
   let shown: HTMLElement[] = [];
   const button = h("button", { type: "button", class: "link opens", "aria-expanded": "false" }, h("code", {}, name), h("small", {}, `${members.length} modules`));
-  const row = cellsOf(button, layers[0], MAIN_METRICS.map((metric) => fromTo(metric, layers)), statusOf(doc, members));
+  const row = cellsOf(button, layers[0], MAIN_METRICS.map((metric) => fromTo(metric, layers)), statusOf(all, members));
   button.addEventListener("click", () => {
     const open = shown.length === 0;
     button.setAttribute("aria-expanded", String(open));
     for (const one of shown) one.remove();
-    shown = open ? members.map((index) => memberRow(doc, index, selection)) : [];
+    shown = open ? members.map((index) => memberRow(all, index)) : [];
     for (const one of shown) one.classList.add("member");
     row.after(...shown);
   });
   return row;
 }
 
-function memberRow(doc: Diagnosis, index: number, selection: Selection): HTMLElement {
-  const layer = doc.layers[index];
-  const button = h("button", { type: "button", class: "link", "data-row": index, onclick: () => selection.choose(index, true) }, h("code", {}, layerName(layer)));
-  return cellsOf(button, layer, MAIN_METRICS.map((metric) => reads(metric, layer)), statusOf(doc, [index]));
+function memberRow(all: All, index: number): HTMLElement {
+  const layer = all.doc.layers[index];
+  const button = h("button", { type: "button", class: "link", "data-row": index, onclick: () => all.selection.choose(index, true) }, h("code", {}, layerName(layer)));
+  return cellsOf(button, layer, MAIN_METRICS.map((metric) => reads(metric, layer)), statusOf(all, [index]));
 }
 
 function cellsOf(name: HTMLElement, layer: Layer, numbers: string[], status: HTMLElement | string): HTMLElement {
@@ -111,8 +119,7 @@ function fromTo(metric: Metric, layers: Layer[]): string {
   return metric.written === "rank" ? `${first.split(" of ")[0]} → ${last}` : `${first} → ${last}`;
 }
 
-function statusOf(doc: Diagnosis, members: number[]): HTMLElement | string {
-  const begins = marks(doc);
+function statusOf({ doc, begins }: All, members: number[]): HTMLElement | string {
   const found = members.filter((index) => begins.has(index));
   if (found.length) {
     const from = (index: number) => (members.length > 1 ? layerName(doc.layers[index]) : "here");

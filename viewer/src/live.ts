@@ -70,11 +70,11 @@ export function live(options: LiveOptions, viewer: Shows): HTMLElement {
   });
   const board = playground(options, (target, samples) => void diagnose(target, samples));
   const parts = [
-    h("section", { class: "part panel" }, h("h3", {}, "Playground"), board.element),
+    h("section", { class: "part panel" }, h("h2", { class: "title" }, "Playground"), board.element),
     h(
       "section",
       { class: "part panel" },
-      h("h3", {}, "Diagnose a network"),
+      h("h2", { class: "title" }, "Diagnose a network"),
       h("p", { class: "quiet" }, "A built-in such as mlp(depth=50), convnet(), resnet(), transformer(), or timm:NAME, hf:NAME, package.module:callable."),
       form,
       bar,

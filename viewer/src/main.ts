@@ -11,17 +11,30 @@ import { prediction } from "./prediction";
 import { factor, firstSick, fixed, growth, layerName, look, printable, shortened, symptomWords, UNDEFINED } from "./reading";
 import { residualPage } from "./residual";
 import { themeButton } from "./theme";
+import type { AnyDocument } from "./types";
 import { watch } from "./watch";
 
-/** Pages of one document that is no diagnosis, by the kind that its `schema` names. */
-const PAGES: Record<string, (doc: any, cloud: Known[]) => Node[] | HTMLElement> = {
-  "orthoscope.prediction": prediction,
-  "orthoscope.residual": residualPage,
-  "orthoscope.comparison": comparison,
-  "orthoscope.fix": fix,
-  "orthoscope.confirmation": confirmation,
-  "orthoscope.watch": watch,
+type Alone = Exclude<AnyDocument, Diagnosis>;
+/** The kind in a schema such as `orthoscope.watch/2`. */
+type Kind<D extends AnyDocument> = D["schema"] extends `orthoscope.${infer K}/${string}` ? K : never;
+
+/** Pages of one document that is no diagnosis: one for every kind. */
+const PAGES: { [D in Alone as Kind<D>]: (doc: D, cloud: Known[]) => Node[] | HTMLElement } = {
+  prediction,
+  residual: residualPage,
+  comparison,
+  fix,
+  confirmation,
+  watch,
 };
+
+function kindOf<D extends AnyDocument>(doc: D): Kind<D> {
+  return doc.schema.split(/[./]/)[1] as Kind<D>;
+}
+
+function isDiagnosis(doc: AnyDocument): doc is Diagnosis {
+  return kindOf(doc) === "diagnosis";
+}
 
 const VERDICTS = ["SICK", "AT RISK", "HEALTHY"];
 
@@ -47,7 +60,7 @@ export class Viewer {
     if (this.docs.length > 1) parts.push(overview(this.docs, this.chosen, (next) => this.choose(next)));
     if (this.docs.length) {
       if (this.docs.length > 1) parts.push(h("h2", {}, `${this.chosen + 1}. ${shortened(printable(this.docs[this.chosen].name), 120)}`));
-      parts.push(network(this.docs, this.chosen, this.cloud, (next) => this.choose(next)));
+      parts.push(network(this.docs, this.chosen, this.cloud, { choose: (next) => this.choose(next), below: this.docs.length > 1 }));
     }
     this.holder.replaceChildren(...parts);
   }
@@ -68,7 +81,7 @@ function overview(docs: Diagnosis[], chosen: number, choose: (index: number) => 
       doc.symptoms.map(symptomWords).join(", ") || "none",
       first === null ? UNDEFINED : h("code", {}, layerName(doc.layers[first])),
       fixed(doc.gap),
-      factor(growth(doc), 2),
+      factor(growth(doc)),
     ];
   });
   const heads = ["#", "network", "verdict", "symptoms", "begins at", term("gap", "gap"), term("gradient_growth", "gradient")];
@@ -83,13 +96,11 @@ function title(docs: Diagnosis[]): string {
 }
 
 /** The page of a document that stands alone: its title is the one it has without the script. */
-function alone(doc: Diagnosis, cloud: Known[], main: HTMLElement): boolean {
-  const draw = PAGES[doc.schema.split("/")[0]];
-  if (!draw) return false;
+function alone(doc: Alone, cloud: Known[]): HTMLElement {
+  const draw = PAGES[kindOf(doc)] as (doc: Alone, cloud: Known[]) => Node[] | HTMLElement;
   const drawn = draw(doc, cloud);
   // A fix is an article already: that of the network before it.
-  main.append(drawn instanceof HTMLElement ? drawn : h("article", { class: "network", "data-ready": "" }, ...drawn));
-  return true;
+  return drawn instanceof HTMLElement ? drawn : h("article", { class: "network", "data-ready": "" }, ...drawn);
 }
 
 async function start(): Promise<void> {
@@ -102,11 +113,13 @@ async function start(): Promise<void> {
   const page = h("div", { id: "orthoscope" }, h("header", {}, h("div", { class: "tools" }, themeButton()), eyebrow, heading));
   const main = h("main");
   page.append(main);
-  if (data.documents.length === 1 && alone(data.documents[0], data.reference_cloud, main)) {
+  const [first] = data.documents;
+  if (first && !isDiagnosis(first)) {
+    main.append(alone(first, data.reference_cloud));
     fallback.replaceWith(page);
     return;
   }
-  const viewer = new Viewer(data.documents, data.reference_cloud, (docs) => {
+  const viewer = new Viewer(data.documents.filter(isDiagnosis), data.reference_cloud, (docs) => {
     heading.textContent = docs.length || !data.live ? title(docs) : "Explore";
   });
   if (data.live) main.append(live(data.live, viewer));

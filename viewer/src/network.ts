@@ -1,7 +1,7 @@
 // Everything about one network, in the order in which it is asked: what, where, how, why, what to do, by what means.
 import { card } from "./card";
 import type { Diagnosis, Finding, Known } from "./documents";
-import { h, icon, section, table } from "./elements";
+import { deeper, h, icon, section, table } from "./elements";
 import { glossary, sentence, term } from "./explain";
 import { layersTable } from "./layers";
 import { nextSteps } from "./next";
@@ -9,24 +9,29 @@ import { download, fold, sources } from "./page";
 import { plane } from "./plane";
 import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
-import { count, factor, firstSick, findings, fixed, growth, growthSentence, quotedLayer, layerName, look, marks, number, percent, possibleRank, printable, rank, significant, symptomWords, UNDEFINED, view } from "./reading";
+import { count, expects, factor, firstSick, findings, fixed, growth, growthSentence, interval, isLogarithm, layerName, look, marks, measure, METRICS, possibleRank, printable, quotedLayer, reads, symptomWords, UNDEFINED, unitWords, view } from "./reading";
 import { residual } from "./residual";
 import { Selection } from "./selection";
 import { strip } from "./strip";
 
-/** `change` is what a fix did, shown after what is to be changed. */
-export function network(docs: Diagnosis[], index: number, cloud: Known[], choose: (index: number) => void, change: HTMLElement | null = null): HTMLElement {
+interface Within {
+  choose?: (index: number) => void; // another one of the networks
+  change?: HTMLElement | null; // what a fix did, shown after what is to be changed
+  below?: boolean; // whether the network has a heading of its own above it
+}
+
+export function network(docs: Diagnosis[], index: number, cloud: Known[], { choose = () => {}, change = null, below = false }: Within = {}): HTMLElement {
   const doc = docs[index];
   const selection = new Selection(doc.layers.length);
   document.onkeydown = (event) => {
     if (event.key === "Escape" && selection.choice.open) selection.key("Escape");
   };
   const root = h("article", { class: "network", id: `network-${index + 1}` });
-  root.append(...[banner(doc, selection), change === null ? nextSteps(doc) : null, facts(doc), strip(doc, selection)].filter((part) => part !== null));
+  const add = (parts: (HTMLElement | null)[]) => root.append(...parts.filter((part) => part !== null).map((part) => (below ? deeper(part) : part)));
+  add([banner(doc, selection), change === null ? nextSteps(doc) : null, facts(doc), strip(doc, selection)]);
   // After what is above has been drawn, and can be used already.
   setTimeout(() => {
-    const later = [profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change, residual(doc), layersTable(doc, selection), glossary(), method(doc, index)];
-    root.append(...later.filter((part) => part !== null));
+    add([profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change, residual(doc), layersTable(doc, selection), glossary(), method(doc, index)]);
     if (selection.choice.layer !== null) selection.choose(selection.choice.layer);
     root.setAttribute("data-ready", "");
   });
@@ -66,11 +71,12 @@ function facts(doc: Diagnosis): HTMLElement {
   const last = quotedLayer(doc);
   const ended = last === null ? null : view(last, "effective_rank");
   const risk = doc.risk?.value ?? null;
+  const placed = (key: string) => h("span", {}, term(key), ...(last === null ? [] : [" at ", h("code", {}, layerName(last))]));
   const entries: (Fact | null)[] = [
     risk === null ? null : { label: term("risk"), value: `${Math.round(100 * risk)} %`, note: `Fitted to ${doc.risk!.networks} networks that were diagnosed, then trained; the verdict is right for ${Math.round(100 * doc.risk!.accuracy)} % of ${doc.risk!.tested_on} others.` },
-    { label: term("gap", "orthogonality gap at the end"), value: fixed(doc.gap), note: sentence("gap") },
-    { label: term("effective_rank", "effective rank at the end"), value: last === null || ended === null ? UNDEFINED : `${ended.toFixed(1)} of ${possibleRank(last)}`, note: sentence("effective_rank") },
-    { label: term("gradient_growth", "gradient, from output to input"), value: factor(growth(doc), 2), note: growthSentence(doc) },
+    { label: placed("gap"), value: fixed(doc.gap), note: sentence("gap") },
+    { label: placed("effective_rank"), value: last === null || ended === null ? UNDEFINED : `${ended.toFixed(1)} of ${possibleRank(last)}`, note: sentence("effective_rank") },
+    { label: term("gradient_growth", "gradient, from output to input"), value: factor(growth(doc)), note: growthSentence(doc) },
     doc.seeds ? { label: `verdicts of ${doc.seeds.seeds.length} seeds`, value: tally(doc.seeds.verdicts), note: "The same network with other random weights." } : null,
   ];
   const shown = entries.filter((one) => one !== null);
@@ -93,22 +99,13 @@ function theory(doc: Diagnosis): HTMLElement {
     return section("Theory", "theory", h("p", { class: "quiet" }, `No prediction: ${printable(doc.prediction.reason)}.`));
   }
   const layer = quotedLayer(doc);
-  const rows: (string | HTMLElement)[][] = [];
-  if (layer) {
-    const expected = layer.predicted;
-    rows.push(
-      [term("overlap"), fixed(expected?.overlap), fixed(view(layer, "overlap"))],
-      [term("gap"), fixed(expected?.gap), fixed(view(layer, "gap"))],
-      [term("effective_rank", `effective rank of ${possibleRank(layer)}`), rank(expected?.effective_rank ?? null), rank(view(layer, "effective_rank"))],
-      [term("isometry_gap"), number(expected?.isometry_gap), layer.rank_deficient ? "rank-deficient" : number(view(layer, "isometry_gap"))],
-      [term("rms"), number(expected?.rms), number(layer.rms)],
-    );
-  }
+  const predicted = METRICS.filter((metric) => metric.is_predicted && metric.key !== "gradient_norm");
+  const rows: (string | HTMLElement)[][] = layer === null ? [] : predicted.map((metric) => [term(metric.key), expects(metric, layer), reads(metric, layer)]);
   rows.push([term("slope"), factor(doc.prediction.slope), factor(doc.slope.value)]);
   return section(
     "Theory",
     "theory",
-    layer && h("p", {}, "Predicted and measured at ", h("code", {}, layerName(layer)), ", the last layer at least as wide as the batch."),
+    layer && h("p", {}, "Predicted and measured at ", h("code", {}, layerName(layer)), ", the last layer where samples can have the most directions."),
     table(["quantity", "predicted", "measured"], rows, new Set([1, 2]), "compared"),
     sources(doc.prediction.sources),
   );
@@ -136,31 +133,17 @@ function checksTable(shown: Finding[]): HTMLElement | null {
       printable(one.reason),
       one.layer === null ? "" : h("code", {}, printable(one.layer)),
       measuredCell(one),
-      isLogarithmic(one) ? factor(one.threshold, 2) : isShare(one) ? percent(one.threshold) : significant(one.threshold),
+      measure(one.threshold, one.unit),
     ];
   });
   return table(["state", "check", "result", "begins at", "measured", "limit"], rows, new Set([4, 5]), "checks");
 }
 
-/** Growth is judged by its natural logarithm, and read as a factor. */
-const E_FOLDS = /^e-folds,? */;
-
-function isLogarithmic(one: Finding): boolean {
-  return E_FOLDS.test(one.unit ?? "");
-}
-
-/** A share is read in percent, as in the sentence of its check. */
-function isShare(one: Finding): boolean {
-  return (one.unit ?? "").startsWith("share");
-}
-
-function measuredCell(one: Finding): HTMLElement {
-  const { value, standard_error: error } = one;
-  const unit = one.unit && h("small", {}, printable(one.unit.replace(E_FOLDS, "")));
-  if (isShare(one)) return h("span", {}, percent(value), h("small", {}, printable(one.unit!.replace(/^share /, ""))));
-  if (!isLogarithmic(one)) return h("span", {}, significant(value), error === null ? "" : ` ± ${significant(error)}`, unit);
-  const around = value === null || error === null ? null : h("small", {}, `± 1 s.e.: ${factor(value - error, 2)} to ${factor(value + error, 2)}`);
-  return h("span", {}, factor(value, 2), around, unit);
+function measuredCell({ value, standard_error: error, unit }: Finding): HTMLElement {
+  const small = unit && h("small", {}, unitWords(unit));
+  if (!isLogarithm(unit)) return h("span", {}, measure(value, unit), error === null ? "" : ` ± ${measure(error, unit)}`, small);
+  const around = interval(value, error);
+  return h("span", {}, measure(value, unit), around && h("small", {}, `± 1 s.e.: ${around}`), small);
 }
 
 function method(doc: Diagnosis, index: number): HTMLElement {

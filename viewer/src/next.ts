@@ -1,6 +1,6 @@
 // What to do next: right below the verdict, before any number.
 import type { Diagnosis } from "./documents";
-import { h, section } from "./elements";
+import { h, jump, section } from "./elements";
 import { prescriptionsOf } from "./prescriptions";
 import { printable } from "./reading";
 
@@ -9,8 +9,7 @@ export function nextSteps(doc: Diagnosis): HTMLElement | null {
   const steps = doc.next_steps.map((step) => h("li", {}, ...withCode(printable(step))));
   const plan = prescriptionsOf(doc).map((one) => printable(one.name));
   if (plan.length) {
-    const link = h("a", { href: "#prescriptions" }, "with code and effect");
-    steps.push(h("li", {}, `${plan.length > 1 ? "Changes to try, in this order" : "A change to try"}: ${plan.join("; ")} (`, link, ")."));
+    steps.push(h("li", {}, `${plan.length > 1 ? "Changes to try, in this order" : "A change to try"}: ${plan.join("; ")} (`, jump("prescriptions", "with code and effect"), ")."));
   }
   return steps.length ? section("What to do next", "next", h("ol", { class: "next" }, ...steps)) : null;
 }

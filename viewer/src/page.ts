@@ -40,7 +40,7 @@ export function code(text: string): HTMLElement {
 export function ending(doc: { environment: Environment }, name: string, ...parts: Part[]): HTMLElement {
   return section(
     "Method",
-    "method",
+    `method-of-${name}`,
     ...parts,
     fold("Environment", Object.entries(doc.environment).map(([key, value]) => `${printable(key)} ${printable(value)}`)),
     h("p", {}, h("button", { type: "button", class: "download", onclick: () => download(doc, name) }, "Download JSON")),

@@ -1,7 +1,7 @@
 // Charts over one axis. A cursor, moved by the mouse or by arrow keys, reads all of them at the same place.
 import { type Band, chart, decades, type Line, type Marker, type Point, type Scales, stroke } from "./chart";
 import { h, s } from "./elements";
-import { factor, fixed, number, rank, UNDEFINED } from "./reading";
+import { factor, fixed, UNDEFINED, unitWords, written } from "./reading";
 import { Selection } from "./selection";
 import { QUANTITIES, type Quantity } from "./types";
 
@@ -47,51 +47,65 @@ function figure(panel: Panel, x: [number, number], xName: string, marker: Marker
   scales.svg.setAttribute("data-figure", panel.name);
   scales.svg.setAttribute("tabindex", "0");
   const said = h("output", { class: "said" });
-  follow(panel, scales, xName.split(" ")[0].replace(",", ""), places, selection, said);
+  const along = xName.split(" ")[0].replace(",", "");
+  const values = panel.lines.map((line) => new Map(line.points));
+  const tell = (at: number | null) => {
+    const read = panel.lines.flatMap((line, which) => {
+      const value = at === null ? undefined : values[which].get(at);
+      return value === undefined ? [] : [`${panel.lines.length > 1 ? `${line.name} ` : ""}${value === null ? UNDEFINED : panel.write(value)}`];
+    });
+    said.textContent = at === null ? "" : `${along} ${at}: ${read.join(", ")}`;
+  };
+  follow(scales, places, values.map((known) => (at: number) => known.get(at) ?? null), selection, false, tell);
+  scales.svg.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") selection.choose(null);
+    else if (!places.length || event.key === "Enter" || event.key === " " || !selection.key(event.key)) return;
+    event.preventDefault();
+  });
   const legend = lines.length > 1 ? h("p", { class: "legend" }, ...lines.map((line) => h("span", {}, stroke(line.look), line.name))) : null;
   const explained = panel.explanation ? h("p", { class: "explained" }, panel.explanation) : null;
   return h("figure", { class: "profile" }, h("figcaption", {}, panel.title), said, scales.svg, legend, explained);
 }
 
-function follow(panel: Panel, scales: Scales, along: string, places: number[], selection: Selection, said: HTMLElement): void {
+/** A hair line at the place that is looked at, in any chart of the selection, with a dot on every line; a click may open its card. */
+export function follow(
+  scales: Scales,
+  places: number[],
+  lines: ((at: number) => number | null)[],
+  selection: Selection,
+  opens: boolean,
+  tell: (at: number | null) => void = () => {},
+): void {
   const { svg, x, y, top, bottom } = scales;
   const hair = s("line", { y1: top, y2: bottom, class: "hair", visibility: "hidden" });
-  const dots = panel.lines.map(() => s("circle", { r: 3.5, class: "hair-dot", visibility: "hidden" }));
-  const values = panel.lines.map((line) => new Map<number, number | null>(line.points));
+  const dots = lines.map(() => s("circle", { r: 3.5, class: "hair-dot", visibility: "hidden" }));
   svg.append(hair, ...dots);
   const show = (chosen: number | null) => {
     const index = chosen ?? selection.choice.layer;
-    hair.setAttribute("visibility", index === null ? "hidden" : "visible");
     const at = index === null ? null : places[index];
-    const read: string[] = [];
-    panel.lines.forEach((line, which) => {
-      const value = at === null ? null : values[which].get(at);
-      const height = value === null || value === undefined ? null : y(value);
+    tell(at);
+    hair.setAttribute("visibility", at === null ? "hidden" : "visible");
+    lines.forEach((line, which) => {
+      const value = at === null ? null : line(at);
+      const height = value === null ? null : y(value);
       dots[which].setAttribute("visibility", height === null ? "hidden" : "visible");
-      if (at === null || value === undefined) return;
-      read.push(`${panel.lines.length > 1 ? `${line.name} ` : ""}${value === null ? UNDEFINED : panel.write(value)}`);
+      if (at === null || height === null) return;
       dots[which].setAttribute("cx", String(x(at)));
-      if (height !== null) dots[which].setAttribute("cy", String(Math.min(bottom, Math.max(top, height))));
+      dots[which].setAttribute("cy", String(Math.min(bottom, Math.max(top, height))));
     });
-    said.textContent = at === null ? "" : `${along} ${at}: ${read.join(", ")}`;
     for (const end of at === null ? [] : ["x1", "x2"]) hair.setAttribute(end, String(x(at!)));
   };
   selection.onHover(show);
   selection.onChange(({ layer }) => show(layer));
-  const at = (event: MouseEvent) => {
+  if (!places.length) return;
+  const nearest = (event: MouseEvent) => {
     const box = svg.getBoundingClientRect();
-    const wanted = scales.invert(((event.clientX - box.left) / box.width) * WIDTH);
+    const wanted = scales.invert(((event.clientX - box.left) / box.width) * svg.viewBox.baseVal.width);
     return places.reduce((best, place, index) => (Math.abs(place - wanted) < Math.abs(places[best] - wanted) ? index : best), 0);
   };
-  if (!places.length) return;
-  svg.addEventListener("mousemove", (event) => selection.hover(at(event)));
+  svg.addEventListener("mousemove", (event) => selection.hover(nearest(event)));
   svg.addEventListener("mouseleave", () => selection.hover(null));
-  svg.addEventListener("click", (event) => selection.choose(at(event)));
-  svg.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") selection.choose(null);
-    else if (event.key === "Enter" || event.key === " " || !selection.key(event.key)) return;
-    event.preventDefault();
-  });
+  svg.addEventListener("click", (event) => selection.choose(nearest(event), opens || selection.choice.open));
 }
 
 /** A quantity of the generated table. */
@@ -99,33 +113,26 @@ export function quantity(group: Quantity["group"], key: string): Quantity {
   return QUANTITIES.find((one) => one.group === group && one.key === key)!;
 }
 
-/** How a number of a quantity is written. */
-export function write(one: Quantity, value: number | null): string {
-  if (one.written === "factor") return factor(value, one.decimals);
-  if (one.written === "rank") return rank(value);
-  // A small change is no zero; what rounding leaves of a cosine is one.
-  const isFixed = one.written === "fixed" && (value === null || Math.abs(value) >= 5e-4 || Math.abs(value) < 1e-9);
-  return isFixed ? fixed(value, 3) : number(value);
-}
-
 /** The panel of one quantity: named, explained, scaled and written as the table says. */
 export function panel(one: Quantity, lines: Line[], changes: Partial<Panel> = {}): Panel {
   const values = lines.flatMap((line) => line.points.map((p) => p[1]));
   const name = one.label[0].toUpperCase() + one.label.slice(1);
   const logarithmic = one.axis === "log";
-  const isGrowth = one.unit.startsWith("e-folds"); // a natural logarithm, read as a factor
   return {
-    title: `${name}${one.axis === "share" ? ", share of the possible" : ""}${one.unit ? `, ${one.unit.replace("e-folds", "factor")}` : ""}${logarithmic ? " (log scale)" : ""}`,
+    title: `${name}${one.axis === "share" ? ", share of the possible" : ""}${unitWords(one.unit) ? `, ${unitWords(one.unit)}` : ""}${logarithmic ? " (log scale)" : ""}`,
     explanation: one.explanation,
     name: one.key,
     lines,
     y: logarithmic ? decades(values) : one.axis === "linear" ? around(values, 1e-3) : unit(values),
     logarithmic,
-    tick: isGrowth ? (value) => factor(value) : undefined,
-    write: (value) => (isGrowth ? factor(value) : one.axis === "share" ? fixed(value) : write(one, value)),
+    tick: one.written === "factor" ? factor : undefined,
+    write: (value) => (one.axis === "share" ? fixed(value) : written(one, value)),
     ...changes,
   };
 }
+
+/** How charts over depth are read, on every page that has them. */
+export const READ_DEPTH = "Left is the input, right the output. Healthy networks keep enough directions at any depth and hold the gradient level.";
 
 /** What every quantity of a group is, for a legend below a table. */
 export function explanations(quantities: Quantity[]): HTMLElement {

@@ -6,7 +6,7 @@ import type { Diagnosis, Known } from "./documents";
 import { h, icon, s, section, symbol } from "./elements";
 import { term } from "./explain";
 import { prescriptionsOf } from "./prescriptions";
-import { factor, fixed, growthSentence, quotedLayer, look, printable } from "./reading";
+import { factor, fixed, growthSentence, layerName, look, printable, quotedLayer } from "./reading";
 
 const [WIDTH, HEIGHT] = [680, 430];
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 664, 18, 372];
@@ -102,7 +102,7 @@ function network(doc: Diagnosis, index: number, x: (v: number) => number, y: (v:
   if (at === null) return [];
   const mark = s(
     "g",
-    { class: "faded", "data-network": index, tabindex: -1, onclick: choose },
+    { class: "faded", "data-network": index, onclick: choose },
     symbol(look(doc.verdict), x(Math.min(1, at[0])), y(at[1]), 5),
     s("title", {}, `${index + 1}. ${printable(doc.name)}: ${doc.verdict}`),
     s("text", { x: x(Math.min(1, at[0])) + 9, y: y(at[1]) + 4, class: "label" }, index + 1),
@@ -181,14 +181,14 @@ function legend(docs: Diagnosis[], doc: Diagnosis, cloud: Known[]): HTMLElement 
 }
 
 function text(doc: Diagnosis, cloud: Known[]): HTMLElement {
-  const at = measured(doc);
+  const [at, last] = [measured(doc), quotedLayer(doc)];
   return h(
     "div",
     { class: "reading" },
     at === null
       ? h("p", {}, "This network has no mark: its orthogonality gap or its gradient growth was not measured.")
       : h("p", {}, "This network: orthogonality gap ", h("b", {}, fixed(at[0])), ", gradient ", h("b", {}, factor(at[1])), " per weight layer. ", growthSentence(doc)),
-    h("p", {}, "Across: ", term("gap"), " where the network ends, 0 for orthogonal samples, near 1 for a single direction."),
+    h("p", {}, "Across: ", term("gap"), " at ", last === null ? "the last layer" : h("code", {}, layerName(last)), ", 0 for orthogonal samples, near 1 for a single direction."),
     h("p", {}, "Up: ", term("slope"), " on the way back to the input; the whisker is one standard error."),
     h("p", {}, "Gap 0 and ×1 are best: samples that stay apart while gradients explode train no better than level gradients through collapsed samples."),
     cloud.length ? h("p", {}, `Around it: ${cloud.length} networks that were trained. Marks on the border lie beyond it.`) : null,

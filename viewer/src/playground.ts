@@ -142,7 +142,7 @@ export function playground(options: LiveOptions, diagnose: (target: string, samp
     h("button", { type: "button", id: "measure", onclick: build }, "Build it and measure"),
     h("button", { type: "button", id: "keep", onclick: keep }, "Keep to compare"),
   );
-  const settings = h("div", {}, h("h4", {}, "Settings kept"), list, h("p", { class: "quiet empty" }, "None yet. A kept setting stays as a thin curve; click it to restore it."));
+  const settings = h("div", {}, h("h3", { class: "minor" }, "Settings kept"), list, h("p", { class: "quiet empty" }, "None yet. A kept setting stays as a thin curve; click it to restore it."));
   return {
     element: h("div", { class: "playground" }, h("div", {}, form, apart, settings), h("div", {}, verdict, reach, figures)),
     measured: (doc) => {
@@ -213,6 +213,6 @@ function tellReach(place: HTMLElement, found: Reach | null, use: (depth: number)
   const { deepest, symptoms } = found;
   place.dataset.deepest = String(deepest ?? 0);
   const button = deepest === null || deepest < SLIDERS[0].min ? null : h("button", { type: "button", id: "deepest", onclick: () => use(deepest) }, `Set depth to ${deepest}`);
-  const beyond = symptoms.length ? `; deeper: ${symptoms.map(symptomWords).join(", ")}. ` :  ", the deepest that is searched. ";
+  const beyond = symptoms.length ? `; deeper: ${symptoms.map(symptomWords).join(", ")}. ` : ", the deepest that is searched. ";
   place.replaceChildren("By theory, networks like this train ", h("b", {}, reachWords(found)), beyond, button ?? "");
 }

@@ -1,12 +1,13 @@
 // A prediction: how deep a network trains, curves over depth, the checks that fail, the numbers, and the theorems.
 import type { Marker } from "./chart";
-import { h, section, table } from "./elements";
+import { h, howToRead, section, table } from "./elements";
 import { answer, ending, explained, facts, sources, verdict } from "./page";
-import { around, type Panel, panel, panels, points, quantity, unit } from "./panels";
-import { factor, fixed, look, number, printable, rank, share, significant, tenToThe, UNDEFINED } from "./reading";
-import type { DepthFinding, Depth, PredictionDocument } from "./types";
+import { around, type Panel, panel, panels, points, unit } from "./panels";
+import { factor, fixed, look, measure, printable, share, significant, symptomWords, tenToThe, UNDEFINED, unitWords, written } from "./reading";
+import { type Depth, type DepthFinding, type PredictionDocument, QUANTITIES, type Quantity } from "./types";
 
 const SHOWN = 14; // depths in the table that is open
+const SPREAD = "overlap_deviation"; // drawn and written as the ± of the overlap
 
 export function prediction(doc: PredictionDocument): Node[] {
   const last = doc.depths[doc.depths.length - 1];
@@ -30,39 +31,49 @@ export function prediction(doc: PredictionDocument): Node[] {
   ];
 }
 
+/** What a prediction has numbers of, at every depth. */
+function quantities(doc: PredictionDocument): Quantity[] {
+  return QUANTITIES.filter(({ group, key }) => (group === "layer" || group === "depth") && key in doc.depths[0] && key !== SPREAD);
+}
+
+function at(row: Depth, key: string): number | null {
+  return row[key as keyof Depth] as number | null;
+}
+
 function figures(doc: PredictionDocument): Panel[] {
   const depths = doc.depths.map((row) => row.depth);
-  const column = (read: (row: Depth) => number | null) => doc.depths.map(read);
-  const line = (values: (number | null)[]) => [{ points: points(depths, values), look: "line-strong", name: "theory" }];
-  const overlaps = column((row) => row.overlap);
-  const spread = doc.depths.map((row): [number, number | null, number | null] => {
-    const known = row.overlap !== null && row.overlap_deviation !== null;
-    const end = (sign: number) => (known ? Math.max(-1, Math.min(1, row.overlap! + sign * row.overlap_deviation!)) : null);
-    return [row.depth, end(-1), end(1)];
+  return quantities(doc).map((one) => {
+    const values = doc.depths.map((row) => drawn(one, row, doc));
+    return panel(one, [{ points: points(depths, values), look: "line-strong", name: "theory" }], changes(one, values, doc));
   });
-  const ranks = column((row) => share(row.effective_rank, Math.min(doc.samples, doc.width)));
-  const isometry = column((row) => row.isometry_gap);
-  const sizes = column((row) => row.rms);
-  // Powers of ten are read as factors; the exponential of a thousand e-folds is no number.
-  const growth = column((row) => (row.gradient_growth === null ? null : row.gradient_growth / Math.LN10));
-  const layer = (key: string) => quantity("layer", key);
-  return [
-    panel(layer("overlap"), line(overlaps), {
-      title: "Mean overlap ± s.d. of one pair",
-      bands: [{ points: spread, look: "band" }],
-      y: unit([...overlaps, ...spread.map((p) => p[1])]),
-    }),
-    panel(layer("gap"), line(column((row) => row.gap))),
-    panel(layer("effective_rank"), line(ranks), { write: significant }),
-    panel(layer("isometry_gap"), line(isometry), { y: around(isometry, 1) }),
-    panel(layer("rms"), line(sizes)),
-    panel(quantity("depth", "gradient_growth"), line(growth), {
-      title: "Gradient growth, from output to input (log scale)",
-      y: level(growth),
-      tick: power,
-      write: (decade) => factor(decade === null ? null : decade * Math.LN10, 2),
-    }),
-  ];
+}
+
+/** A rank as its share of the possible, a growth in powers of ten: the exponential of a thousand e-folds is no number. */
+function drawn(one: Quantity, row: Depth, doc: PredictionDocument): number | null {
+  const value = at(row, one.key);
+  if (one.axis === "share") return share(value, Math.min(doc.samples, doc.width));
+  return one.written === "factor" && value !== null ? value / Math.LN10 : value;
+}
+
+/** What the panel of a depth has that is not in the table of quantities. */
+function changes(one: Quantity, values: (number | null)[], doc: PredictionDocument): Partial<Panel> {
+  if (one.key === "overlap") {
+    const spread = doc.depths.map((row): [number, number | null, number | null] => {
+      const known = row.overlap !== null && row.overlap_deviation !== null;
+      const end = (sign: number) => (known ? Math.max(-1, Math.min(1, row.overlap! + sign * row.overlap_deviation!)) : null);
+      return [row.depth, end(-1), end(1)];
+    });
+    return { title: "Mean overlap ± s.d. of one pair", bands: [{ points: spread, look: "band" }], y: unit([...values, ...spread.map((p) => p[1])]) };
+  }
+  if (one.axis === "share") return { write: significant };
+  if (one.key === "isometry_gap") return { y: around(values, 1) };
+  if (one.written !== "factor") return {};
+  return {
+    title: "Gradient growth, from output to input (log scale)",
+    y: level(values),
+    tick: power,
+    write: (decade) => factor(decade === null ? null : decade * Math.LN10),
+  };
 }
 
 /** One power of ten either way at least: a level gradient must not look steep. */
@@ -81,12 +92,9 @@ function turning(doc: PredictionDocument): Marker | null {
 }
 
 function reading(): HTMLElement {
-  return h(
-    "div",
-    { class: "reading key" },
-    h("h4", {}, "How to read"),
-    h("p", {}, "Nothing was built or measured: every point is a network of that many hidden layers, and the number is what theory expects after the last of them."),
-    h("p", {}, "A network that trains keeps enough directions (rank) and holds the gradient level. The band is ± one standard deviation of the cosine of a single pair of samples."),
+  return howToRead(
+    "Nothing was built or measured: every point is a network of that many hidden layers, and the number is what theory expects after the last of them.",
+    "A network that trains keeps enough directions (rank) and holds the gradient level. The band is ± one standard deviation of the cosine of a single pair of samples.",
     h("p", {}, h("b", { class: "begins" }, "▼ "), "the first depth at which a check of the diagnosis fails. Point at a chart, or press arrow keys on it, to read all of them at one depth."),
   );
 }
@@ -101,7 +109,7 @@ function ends(doc: PredictionDocument): HTMLElement {
     }
   }
   const rows = [...found].map(([check, { first, from }]) => [
-    explained(check, first.symptom),
+    explained(check, symptomWords(first.symptom)),
     printable(first.reason),
     String(from["AT RISK"] ?? UNDEFINED),
     String(from["SICK"] ?? UNDEFINED),
@@ -142,25 +150,19 @@ function shown(doc: PredictionDocument): Depth[] {
 
 function depthsTable(doc: PredictionDocument, rows: Depth[]): HTMLElement {
   const possible = Math.min(doc.samples, doc.width);
+  const known = quantities(doc);
   const cells = rows.map((row) => [
     row.depth === doc.at_risk_from ? h("strong", {}, `▶ ${row.depth}`) : String(row.depth),
-    number(row.rms),
-    `${fixed(row.overlap, 3)}${row.overlap === null || row.overlap_deviation === null ? "" : ` ± ${fixed(row.overlap_deviation, 3)}`}`,
-    fixed(row.gap),
-    row.effective_rank === null ? UNDEFINED : `${rank(row.effective_rank)} of ${possible}`,
-    number(row.isometry_gap),
-    factor(row.gradient_growth, 2),
+    ...known.map((one) => `${written(one, at(row, one.key), possible)}${one.key === "overlap" && row.overlap_deviation !== null ? ` ± ${fixed(row.overlap_deviation, 3)}` : ""}`),
     verdict(row.verdict),
     [...new Set(row.findings.map((one) => printable(one.check)))].join(", "),
   ]);
-  const heads = ["depth", "rms", "overlap ± s.d.", "gap", "effective rank", "isometry gap", "gradient growth", "verdict", "checks that fail"];
-  return table(heads, cells, new Set([0, 1, 2, 3, 4, 5, 6]), "compact");
+  const heads = ["depth", ...known.map((one) => (one.key === "overlap" ? "overlap ± s.d." : one.short || one.label)), "verdict", "checks that fail"];
+  return table(heads, cells, new Set([0, ...known.map((_, index) => index + 1)]), "compact");
 }
-
-const E_FOLDS = /^e-folds/; // a natural logarithm, read as a factor
 
 function limits(doc: PredictionDocument): HTMLElement[] {
   if (!doc.limit.length) return [];
-  const rows = doc.limit.map((one) => [explained(one.name, one.unit.replace(E_FOLDS, "factor")), E_FOLDS.test(one.unit) ? factor(one.value) : significant(one.value), explained(one.source, `assuming ${one.assumes}`)]);
+  const rows = doc.limit.map((one) => [explained(one.name, unitWords(one.unit)), measure(one.value, one.unit), explained(one.source, `assuming ${one.assumes}`)]);
   return [section("Limits at infinite depth", "limit", table(["quantity", "value", "source"], rows, new Set([1])))];
 }

@@ -1,6 +1,7 @@
 // What to change, with what theory promises and what was measured; drawn where the document has any.
 import type { Diagnosis } from "./documents";
 import { h, icon, section } from "./elements";
+import { code } from "./page";
 import { factor, fixed, look, printable } from "./reading";
 import type { Prescription } from "./types";
 
@@ -24,8 +25,8 @@ export function prescriptions(doc: Diagnosis): HTMLElement | null {
       "li",
       { "data-outcome": one.outcome },
       h(
-        "h4",
-        {},
+        "h3",
+        { class: "minor" },
         printable(one.name),
         one.verdict ? h("span", { class: "verdict" }, icon(look(one.verdict)), one.verdict) : null,
         h("span", { class: one.outcome === KEPT ? "outcome kept" : "outcome" }, one.advice ? "advice for the training loop" : printable(one.outcome)),
@@ -38,7 +39,7 @@ export function prescriptions(doc: Diagnosis): HTMLElement | null {
         ...row("predicted", one.predicted?.gap ?? null, one.predicted?.slope ?? null, one.predicted?.reason ?? null),
         ...(one.measured ? row("measured", one.measured.gap, one.measured.slope, one.measured.reason) : []),
       ),
-      one.code ? h("pre", {}, h("code", {}, one.code)) : null,
+      one.code ? code(one.code) : null,
     ),
   );
   return section("What to change", "prescriptions", h("ol", { class: "prescriptions" }, ...items));

@@ -1,8 +1,9 @@
 // Depth profiles: five charts over the layers, theory dashed, a band where several seeds were drawn.
-import { type Band, chart, decades, type Line, type Point, type Scales } from "./chart";
+import { type Band, chart, decades, type Line, type Point, type Scales, stroke } from "./chart";
 import type { Diagnosis } from "./documents";
-import { h, s, section } from "./elements";
+import { h, howToRead, s, section } from "./elements";
 import { sentence, term } from "./explain";
+import { follow, READ_DEPTH, unit } from "./panels";
 import { firstSick, growthSentence, MAIN_METRICS, marks, METRICS, type Metric, possibleRank, share, symptomWords } from "./reading";
 import type { Selection } from "./selection";
 
@@ -20,13 +21,14 @@ export function profiles(doc: Diagnosis, selection: Selection): HTMLElement | nu
 }
 
 function profile(doc: Diagnosis, metric: Metric, selection: Selection): HTMLElement {
+  const [measured, predicted] = [doc.layers.map(metric.measured), doc.layers.map(metric.predicted)];
   const lines = linesOf(doc, metric);
   const bands = bandsOf(doc, metric);
   const scales = chart({
     width: WIDTH,
     height: HEIGHT,
     x: [1, Math.max(2, doc.layers.length)],
-    y: range(doc, metric),
+    y: metric.logarithmic ? decades(measured, predicted) : unit([...measured, ...predicted]),
     logarithmic: metric.logarithmic,
     xName: "module call, input to output",
     lines,
@@ -35,17 +37,10 @@ function profile(doc: Diagnosis, metric: Metric, selection: Selection): HTMLElem
   });
   scales.svg.setAttribute("data-profile", metric.key);
   mark(doc, scales);
-  follow(doc, metric, scales, selection);
+  const places = doc.layers.map((_, index) => index + 1);
+  follow(scales, places, [(at) => measured[at - 1]], selection, true);
   const caption = metric.logarithmic ? `${metric.title} (log scale)` : metric.title;
   return h("figure", { class: "profile" }, h("figcaption", {}, term(metric.key, caption)), scales.svg, sentence(metric.key));
-}
-
-function range(doc: Diagnosis, metric: Metric): [number, number] {
-  const measured = doc.layers.map(metric.measured);
-  const predicted = doc.layers.map(metric.predicted);
-  if (metric.logarithmic) return decades(measured, predicted);
-  const least = [...measured, ...predicted].reduce((low: number, value) => Math.min(low, value ?? 0), 0);
-  return [Math.floor(2 * Math.max(-1, least) + 0.1) / 2, 1]; // a cosine that is negative by chance needs no axis of its own
 }
 
 function linesOf(doc: Diagnosis, metric: Metric): Line[] {
@@ -108,47 +103,12 @@ function mark(doc: Diagnosis, { svg, x, top, bottom }: Scales): void {
   );
 }
 
-/** A hair line under the mouse, at the chosen layer and at the layer that another part of the page points to. */
-function follow(doc: Diagnosis, metric: Metric, scales: Scales, selection: Selection): void {
-  const { svg, x, y, top, bottom } = scales;
-  const hair = s("line", { y1: top, y2: bottom, class: "hair", visibility: "hidden" });
-  const dot = s("circle", { r: 3.5, class: "hair-dot", visibility: "hidden" });
-  svg.append(hair, dot);
-  const show = (layer: number | null) => {
-    const index = layer ?? selection.choice.layer;
-    const value = index === null ? null : metric.measured(doc.layers[index]);
-    const at = value === null ? null : y(value);
-    for (const [element, visible] of [[hair, index !== null], [dot, at !== null]] as const) {
-      element.setAttribute("visibility", visible ? "visible" : "hidden");
-    }
-    if (index === null) return;
-    hair.setAttribute("x1", String(x(index + 1)));
-    hair.setAttribute("x2", String(x(index + 1)));
-    dot.setAttribute("cx", String(x(index + 1)));
-    if (at !== null) dot.setAttribute("cy", String(at));
-  };
-  selection.onHover(show);
-  selection.onChange(({ layer }) => show(layer));
-  const at = (event: MouseEvent) => {
-    const box = svg.getBoundingClientRect();
-    const pixel = ((event.clientX - box.left) / box.width) * WIDTH;
-    return Math.min(doc.layers.length, Math.max(1, Math.round(scales.invert(pixel)))) - 1;
-  };
-  svg.addEventListener("mousemove", (event) => selection.hover(at(event)));
-  svg.addEventListener("mouseleave", () => selection.hover(null));
-  svg.addEventListener("click", (event) => selection.choose(at(event), true));
-}
-
 function legend(doc: Diagnosis): HTMLElement {
-  const entry = (look: string, name: string) =>
-    h("span", {}, s("svg", { class: "stroke", viewBox: "0 0 26 10" }, s("path", { d: "M0,5h26", class: `line ${look}` })), name);
+  const entry = (look: string, name: string) => h("span", {}, stroke(look), name);
   const hasTheory = doc.layers.some((layer) => layer.predicted !== null);
-  return h(
-    "div",
-    { class: "reading key" },
-    h("h4", {}, "How to read"),
-    h("p", {}, "Left is the input, right the output. Healthy networks keep enough directions at any depth and hold the gradient level."),
-    h("p", {}, growthSentence(doc)),
+  return howToRead(
+    READ_DEPTH,
+    growthSentence(doc),
     entry("line-strong", "weight layers"),
     entry("line-faint", "every module"),
     entry("line-second", "rank around the mean"),

@@ -1,6 +1,6 @@
-// What every part of the page reads off a document; the same rules as report/reading.py and report/wording.py.
+// What every part of the page reads off a document, and how numbers are written: the rules of report/wording.py.
 import type { Diagnosis, Expected, Finding, Layer, View } from "./documents";
-import { QUANTITIES, type Quantity } from "./types";
+import { QUANTITIES, type Quantity, SYMPTOM_WORDS } from "./types";
 
 const RANKS: Record<string, number> = { HEALTHY: 0, "AT RISK": 1, SICK: 2 };
 export const UNDEFINED = "–";
@@ -37,7 +37,7 @@ export function stored(quantity: Quantity, layer: Layer): number | null {
 }
 
 /** The same number as theory has it. */
-export function expected(quantity: Quantity, layer: Layer): number | null {
+function expected(quantity: Quantity, layer: Layer): number | null {
   return quantity.is_predicted ? (layer.predicted?.[quantity.key as keyof Expected] ?? null) : null;
 }
 
@@ -78,11 +78,9 @@ export function marks(document: Diagnosis): Map<number, string[]> {
   return begins;
 }
 
-const SYMPTOMS: Record<string, string> = { collapse: "rank collapse", vanish: "vanishing gradients", explode: "exploding gradients" };
-
 /** A symptom in the words of the field. */
 export function symptomWords(symptom: string): string {
-  return SYMPTOMS[symptom] ?? printable(symptom);
+  return (SYMPTOM_WORDS as Record<string, string>)[symptom] ?? printable(symptom);
 }
 
 export function firstSick(document: Diagnosis): number | null {
@@ -128,12 +126,17 @@ export function fixed(value: number | null | undefined, decimals = 2): string {
   return /^-0\.?0*$/.test(text) ? text.slice(1) : text;
 }
 
+/** A number whose sign is half of what it says: +0.002. */
+function signed(value: number | null, decimals: number): string {
+  return `${value !== null && value > 0 ? "+" : ""}${fixed(value, decimals)}`;
+}
+
 export function significant(value: number | null): string {
   return value === null ? UNDEFINED : String(Number(value.toPrecision(3)));
 }
 
 /** 4.34 %: a share in percent. */
-export function percent(share: number | null): string {
+function percent(share: number | null): string {
   return share === null ? UNDEFINED : `${significant(100 * share)} %`;
 }
 
@@ -150,25 +153,35 @@ export function count(value: number): string {
 
 /** 10⁻¹². */
 export function tenToThe(exponent: number): string {
-  return `10${[...String(exponent)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("")}`;
+  return `10${[...BigInt(exponent).toString()].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("")}`;
 }
 
-/** The factor of which the natural logarithm is given: ×1.22, ×20,000, ×10⁻¹². */
-export function factor(log: number | null | undefined, digits = 3): string {
-  return log === null || log === undefined ? UNDEFINED : `×${factorDigits(log, digits)}`;
+/** The factor of which the natural logarithm is given: ×1.05, ×1.2, ×20,000, ×10⁻¹². */
+export function factor(log: number | null | undefined): string {
+  return log === null || log === undefined ? UNDEFINED : `×${factorDigits(log)}`;
 }
 
-function factorDigits(log: number, digits = 3): string {
+/** Two significant digits from 10⁻³ to 10⁶, three near 1; powers of ten outside. tests/report/factors.json has cases. */
+function factorDigits(log: number): string {
+  const power = log / Math.LN10;
+  if (power < -3 || power > 6) return tenToThe(Math.round(power));
   const value = Math.exp(log);
-  if (!(value >= 1e-3 && value < 1e6)) return tenToThe(Math.round(log / Math.LN10));
-  if (Math.abs(value - 1) < 0.1) return value.toFixed(digits);
-  return value < 10 ? value.toPrecision(digits) : Number(value.toPrecision(2)).toLocaleString("en-US");
+  const text = value.toPrecision(Math.abs(value - 1) < 0.1 ? 3 : 2);
+  return Number(text) < 100 ? text : Number(text).toLocaleString("en-US");
 }
 
-/** ×1.22 (± 1 s.e.: 1.20 to 1.24): growth of the gradient per weight layer, with one standard error on both sides. */
+/** `1.20 to 1.24`: one standard error to both sides; null where both ends read alike. */
+export function interval(log: number | null, error: number | null): string | null {
+  if (log === null || error === null) return null;
+  const [low, high] = [factorDigits(log - error), factorDigits(log + error)];
+  return low === high ? null : `${low} to ${high}`;
+}
+
+/** ×1.05 (± 1 s.e.: 1.03 to 1.07): growth of the gradient per weight layer, with one standard error on both sides. */
 export function slope({ slope: { value, standard_error: error } }: Diagnosis): string {
   if (value === null) return "not measured";
-  return error === null ? factor(value) : `${factor(value)} (± 1 s.e.: ${factorDigits(value - error)} to ${factorDigits(value + error)})`;
+  const around = interval(value, error);
+  return around === null ? factor(value) : `${factor(value)} (± 1 s.e.: ${around})`;
 }
 
 /** The logarithm by which the gradient grows from the last weight layer to the first, along the fitted line. */
@@ -183,7 +196,7 @@ export function growthSentence(document: Diagnosis): string {
   const whole = growth(document);
   if (whole === null) return "How the gradient changes over depth was not measured.";
   const verb = Math.abs(whole) < LEVEL ? "change little" : whole > 0 ? "grow" : "shrink";
-  return `Gradients ${verb} from the output to the input: ${factor(whole, 2)} along the line fitted to ${document.slope.layers} weight layers, ${slope(document)} for each.`;
+  return `Gradients ${verb} from the output to the input: ${factor(whole)} along the line fitted to ${document.slope.layers} weight layers, ${slope(document)} for each.`;
 }
 
 export function shortened(text: string, length: number): string {
@@ -192,14 +205,47 @@ export function shortened(text: string, length: number): string {
   return `${text.slice(0, head)}…${text.slice(text.length - (length - head - 1))}`;
 }
 
-/** How a number of a quantity is written; a rank beside the possible one. */
-export function written(quantity: Quantity, value: number | null, layer: Layer): string {
-  if (quantity.written === "rank") return value === null ? UNDEFINED : `${rank(value)} of ${possible(quantity, layer)}`;
-  return quantity.written === "fixed" ? fixed(value) : number(value);
+/** How a number of a quantity is written, as its row of the table says; a rank beside the possible one. */
+export function written(quantity: Quantity, value: number | null, largest: number | null = null): string {
+  switch (quantity.written) {
+    case "rank":
+      return value === null || largest === null ? rank(value) : `${rank(value)} of ${largest}`;
+    case "factor":
+      return factor(value);
+    case "signed":
+      return signed(value, quantity.decimals);
+    case "fixed":
+      return fixed(value, quantity.decimals);
+    case "scientific":
+      return number(value, quantity.decimals);
+  }
 }
 
 /** How what was measured of a layer reads. */
 export function reads(quantity: Quantity, layer: Layer): string {
   if (quantity.key === "isometry_gap" && layer.rank_deficient) return "infinite: linearly dependent samples";
-  return written(quantity, stored(quantity, layer), layer);
+  return written(quantity, stored(quantity, layer), possible(quantity, layer));
+}
+
+/** How what theory expects of a layer reads. */
+export function expects(quantity: Quantity, layer: Layer): string {
+  return written(quantity, expected(quantity, layer), possible(quantity, layer));
+}
+
+const E_FOLDS = /^e-folds,? ?/; // the unit of a natural logarithm: no reader is shown one
+const SHARE = /^share /;
+
+/** A number that the document names with a unit of its own, not by a row of the table. */
+export function measure(value: number | null, unit: string | null): string {
+  if (isLogarithm(unit)) return factor(value);
+  return SHARE.test(unit ?? "") ? percent(value) : significant(value);
+}
+
+export function isLogarithm(unit: string | null): boolean {
+  return E_FOLDS.test(unit ?? "");
+}
+
+/** What is written beside such a number: a factor has no unit but may say from where to where, and a share says of what. */
+export function unitWords(unit: string): string {
+  return printable(unit.replace(E_FOLDS, "").replace(SHARE, ""));
 }

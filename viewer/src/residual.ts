@@ -1,10 +1,10 @@
 // How the Jacobians of residual blocks align: statements, depth, pairs, blocks; a page, or a part of a diagnosis.
 import type { Line } from "./chart";
-import { h, section, table } from "./elements";
+import { h, howToRead, section, table } from "./elements";
 import { heatmap } from "./heatmap";
 import { answer, ending, explained, facts, fold } from "./page";
-import { around, explanations, type Panel, panel, panels, points, write } from "./panels";
-import { fixed, number, printable, shortened, significant, UNDEFINED } from "./reading";
+import { around, explanations, type Panel, panel, panels, points } from "./panels";
+import { fixed, number, printable, shortened, significant, UNDEFINED, written } from "./reading";
 import { type Block, type DiagnosisDocument, QUANTITIES, type Quantity, type ResidualDocument } from "./types";
 
 const COLUMNS = QUANTITIES.filter((one) => one.group === "block");
@@ -119,20 +119,17 @@ function pairs(doc: ResidualDocument): HTMLElement {
 }
 
 function reading(): HTMLElement {
-  return h(
-    "div",
-    { class: "reading key" },
-    h("h4", {}, "How to read"),
-    h("p", {}, "A residual branch adds a step to the representation; its Jacobian says how the step depends on where it starts."),
-    h("p", {}, "In networks that were trained long enough, steps of one input point the same way (RA1), Jacobians of different blocks share their singular vectors (RA2), have no more of them than there are classes (RA3), and shrink as one over depth (RA4): Li & Papyan, 2023."),
-    h("p", {}, "The grid compares block i (up) with the singular vectors of block j (across). Crossed-out pairs cannot be compared: their shapes differ, or a branch is zero."),
+  return howToRead(
+    "A residual branch adds a step to the representation; its Jacobian says how the step depends on where it starts.",
+    "In networks that were trained long enough, steps of one input point the same way (RA1), Jacobians of different blocks share their singular vectors (RA2), have no more of them than there are classes (RA3), and shrink as one over depth (RA4): Li & Papyan, 2023.",
+    "The grid compares block i (up) with the singular vectors of block j (across). Crossed-out pairs cannot be compared: their shapes differ, or a branch is zero.",
   );
 }
 
 function blocks(doc: ResidualDocument): HTMLElement {
   const rows = doc.blocks.map((one) => [
     h("code", {}, shortened(printable(one.name), 60)),
-    ...COLUMNS.map((column) => write(column, stored(column, one))),
+    ...COLUMNS.map((column) => written(column, stored(column, one))),
     one.inputs === one.outputs ? String(one.inputs) : `${one.inputs}→${one.outputs}`,
     one.dead ? "zero branch" : printable(one.skip + (one.activation ? `, then ${one.activation}` : "")) || UNDEFINED,
   ]);

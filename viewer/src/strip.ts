@@ -4,7 +4,7 @@ import type { Diagnosis, Layer } from "./documents";
 import { h, s, section } from "./elements";
 import { term } from "./explain";
 import { blockLabels, type Column, columns, folds } from "./folding";
-import { firstSick, layerName, marks, MAIN_METRICS, type Metric, possibleRank, reads, stored, symptomWords } from "./reading";
+import { firstSick, layerName, marks, MAIN_METRICS, type Metric, possibleRank, printable, reads, stored, symptomWords } from "./reading";
 import type { Selection } from "./selection";
 import { type Lanes, lanes, track } from "./track";
 
@@ -105,7 +105,7 @@ function cells(doc: Diagnosis, shown: Column[], width: number, selection: Select
   const total = Math.max(width, step * shown.length + 4);
   const top = TOP + beside.height;
   const height = top + MAIN_METRICS.length * (CELL + GAP) + 20;
-  const svg = s("svg", { viewBox: `0 0 ${total} ${height}`, width: total, height, class: "cells" });
+  const svg = s("svg", { viewBox: `0 0 ${total} ${height}`, width: total, height, class: "cells", "aria-hidden": "true" }); // the readout says what is chosen
   svg.style.width = total > width ? `${total}px` : "100%";
   svg.append(...track(beside, shown, step, TOP));
   const badness = MAIN_METRICS.map((metric) => scale(metric, doc.layers, beside));
@@ -224,7 +224,7 @@ function names(doc: Diagnosis, shown: Column[], step: number, height: number): S
 }
 
 function reading(layer: Layer, index: number, layers: number): Node[] {
-  const parts: Node[] = [h("b", {}, `${index + 1}/${layers} `), h("code", {}, layerName(layer)), document.createTextNode(` ${layer.kind}`)];
+  const parts: Node[] = [h("b", {}, `${index + 1}/${layers} `), h("code", {}, layerName(layer)), document.createTextNode(` ${printable(layer.kind)}`)];
   for (const metric of MAIN_METRICS) parts.push(h("span", {}, h("i", {}, ` ${metric.short} `), reads(metric, layer)));
   return parts;
 }

@@ -563,20 +563,6 @@ export interface KindPair {
   after: string | null;
 }
 
-/** The main numbers of a layer. */
-export interface LayerProfile {
-  /** Orthogonality gap. */
-  gap: number | null;
-  /** Effective rank of the samples. */
-  effective_rank: number | null;
-  /** Mean cosine similarity over pairs of samples. */
-  overlap: number | null;
-  /** Root mean square of the output. */
-  rms: number | null;
-  /** Norm of the gradient with respect to the output. */
-  gradient_norm: number | null;
-}
-
 /** One module call before and after a change; null where it was not there. */
 export interface LayerPair {
   /** Name of the module. */
@@ -587,15 +573,15 @@ export interface LayerPair {
   kind: KindPair;
   /** Weight layers from the input; null without a weight matrix. */
   depth: number | null;
-  /** Before the change. */
-  before: LayerProfile | null;
-  /** After the change. */
-  after: LayerProfile | null;
+  /** Index of the layer before the change. */
+  before: number | null;
+  /** Index of the layer after the change. */
+  after: number | null;
 }
 
 /** Two diagnoses whole, and what changed between them. */
 export interface ComparisonDocument {
-  schema: "orthoscope.comparison/1";
+  schema: "orthoscope.comparison/2";
   /** Name of the network after the change. */
   name: string;
   /** Both verdicts. */
@@ -678,7 +664,7 @@ export interface Confirmations {
 
 /** What was done to a copy of a network, what else was considered, and the network before and after. */
 export interface FixDocument {
-  schema: "orthoscope.fix/1";
+  schema: "orthoscope.fix/2";
   /** Name of the network. */
   name: string;
   /** How the fix ended. */
@@ -763,7 +749,7 @@ export interface Update {
 
 /** One network in training: snapshots of it, and what steps of optimizers did to its matrices. */
 export interface WatchDocument {
-  schema: "orthoscope.watch/2";
+  schema: "orthoscope.watch/3";
   /** Class of the network. */
   name: string;
   /** Optimizer steps between two snapshots. */
@@ -786,138 +772,11 @@ export interface WatchDocument {
   environment: Environment;
 }
 
-/** Several diagnoses in one file. */
-export interface ReportDocument {
-  schema: "orthoscope.report/2";
-  /** The diagnoses. */
-  diagnoses: DiagnosisDocument[];
-}
-
-/** A line of the log of a network in training: a snapshot of it, or what one step did to its matrices. */
-export interface WatchRecordDocument {
-  schema: "orthoscope.watch-record/1";
-  /** The same in all lines of one watch. */
-  run: string;
-  /** Class of the network. */
-  name: string;
-  /** Optimizer steps taken before it. */
-  step: number;
-  /** Seconds since 1970. */
-  time: number;
-  /** Numbers for a logger, by name; undefined ones are left out. */
-  scalars: Record<string, number>;
-  /** The snapshot in full. */
-  diagnosis: DiagnosisDocument | null;
-  /** What the step did to every matrix. */
-  updates: Update[];
-}
-
-/** A number of the busiest process, and of the average one. */
-export interface PerProcess {
-  /** Of the busiest process. */
-  max: number;
-  /** Mean over all processes. */
-  mean: number;
-}
-
-/** The cost of one step of Muon on some number of processes. */
-export interface StepCost {
-  /** How parameters are spread over processes. */
-  layout: "ddp" | "fsdp" | "hsdp";
-  /** Number of processes. */
-  ranks: number;
-  /** Type of parameters, momentum and messages. */
-  dtype: string;
-  /** Number of parameters. */
-  parameters: number;
-  /** Number of their elements. */
-  elements: number;
-  /** Bytes sent to other processes. */
-  bytes_sent: PerProcess;
-  /** The same for each collective, in the order of the calls. */
-  bytes_sent_by_call: Record<string, PerProcess>;
-  /** Bytes of the momentum. */
-  momentum_bytes: PerProcess;
-  /** Bytes of updates and buffers at the worst moment. */
-  temporary_bytes: PerProcess;
-  /** Floating point operations. */
-  flops: PerProcess;
-  /** Work of the busiest process over the mean. */
-  busiest_to_mean: number;
-  /** Processes that have work. */
-  ranks_with_work: number;
-}
-
-/** What a step of Muon would cost, for one list of parameters on several clusters. */
-export interface MuonPlanDocument {
-  schema: "orthoscope.muon-plan/1";
-  /** One for each cluster. */
-  plans: StepCost[];
-}
-
-/** A statement about the rows of an experiment. */
-export interface CheckedStatement {
-  /** What it says. */
-  statement: string;
-  /** Whether it holds. */
-  holds: boolean;
-}
-
-/** A number of the paper beside ours and its interval; null where infinite. */
-export interface ComparedNumber {
-  /** What is compared. */
-  quantity: string;
-  /** The printed number; null for a picture or a trend. */
-  printed: number | null;
-  /** The reproduced number. */
-  ours: number | null;
-  /** Lower end of its interval. */
-  low: number | null;
-  /** Upper end of its interval. */
-  high: number | null;
-  /** Whether they agree; measured if there is nothing that ours could agree with. */
-  verdict: "agrees" | "differs" | "corrected" | "measured";
-  /** One sentence: why the verdict is this one. */
-  why: string;
-}
-
-/** One figure or table: what is claimed, what was checked, and the printed numbers beside ours. */
-export interface ExperimentRecord {
-  /** Paper and figure, as in li2023/down_sampling. */
-  name: string;
-  /** What the paper claims. */
-  claim: string;
-  /** What its runs are. */
-  kind: "simulation" | "training";
-  /** Every check holds; one does not; it did not run to its end. */
-  state: "holds" | "fails" | "error";
-  /** Number of seeds. */
-  seeds: number;
-  /** Rows of its table. */
-  rows: number;
-  /** Time of all its runs on one core. */
-  seconds: number;
-  /** Statements that were checked. */
-  checks: CheckedStatement[];
-  /** Printed numbers beside ours. */
-  evidence: ComparedNumber[];
-  /** Why it did not run to its end; null if it did. */
-  error: string | null;
-}
-
-/** Experiments of the papers, run or read from their results. */
-export interface EvidenceDocument {
-  schema: "orthoscope.evidence/2";
-  /** How large the runs are; full is the paper's own setting. */
-  setting: "quick" | "default" | "full";
-  /** The experiments. */
-  experiments: ExperimentRecord[];
-  /** What the numbers were made with. */
-  environment: Environment;
-}
-
 /** What the page can draw. */
 export type AnyDocument = DiagnosisDocument | PredictionDocument | ResidualDocument | ComparisonDocument | FixDocument | ConfirmationDocument | WatchDocument;
+
+/** Symptoms in the words of the field. */
+export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collapse", "vanish": "vanishing gradients", "explode": "exploding gradients", "degenerate input": "degenerate input"};
 
 /** How a quantity is named, explained, written and drawn. */
 export interface Quantity {
@@ -951,7 +810,7 @@ export const QUANTITIES: readonly Quantity[] = [
   {"key": "mean_energy", "group": "layer", "label": "energy of the mean", "short": "", "symbol": "", "unit": "", "explanation": "Share of the energy that is in the mean of the batch: 1 if all samples are equal.", "definition": "squared norm of the batch mean over the mean squared norm of the samples", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "energy-of-the-mean", "place": "sample_view", "is_predicted": false},
   {"key": "weight_gradient_norm", "group": "layer", "label": "weight gradient norm", "short": "", "symbol": "‖∂L/∂W‖", "unit": "", "explanation": "Norm of the gradient of the loss with respect to the weight of the layer: what the optimizer sees.", "definition": "", "written": "scientific", "decimals": 2, "axis": "log", "is_main": false, "anchor": "weight-gradient-norm", "place": "layer", "is_predicted": false},
   {"key": "risk", "group": "network", "label": "risk of not training", "short": "", "symbol": "p", "unit": "", "explanation": "Calibrated probability that a network with these numbers does not train: 0 is safe, 1 hopeless.", "definition": "the worst of three logistic laws: in effective rank, gradient growth and gradient decay", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "risk-of-not-training", "place": "", "is_predicted": false},
-  {"key": "slope", "group": "network", "label": "gradient growth per weight layer", "short": "", "symbol": "", "unit": "e-folds", "explanation": "Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal, above 1 explodes, below 1 vanishes.", "definition": "exponential of the slope of the log gradient norm over weight layers, fitted by least squares; documents hold the logarithm", "written": "factor", "decimals": 3, "axis": "linear", "is_main": false, "anchor": "gradient-growth-per-weight-layer", "place": "", "is_predicted": false},
+  {"key": "slope", "group": "network", "label": "gradient growth per weight layer", "short": "", "symbol": "", "unit": "e-folds", "explanation": "Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal, above 1 explodes, below 1 vanishes.", "definition": "exponential of the slope of the log gradient norm over weight layers, fitted by least squares; documents hold the logarithm", "written": "factor", "decimals": 2, "axis": "linear", "is_main": false, "anchor": "gradient-growth-per-weight-layer", "place": "", "is_predicted": false},
   {"key": "gradient_growth", "group": "depth", "label": "gradient growth", "short": "", "symbol": "", "unit": "e-folds", "explanation": "Factor by which the gradient norm changes from the output to the input: 1 is ideal, far above 1 explodes, far below vanishes.", "definition": "growth per weight layer to the power of the number of weight layers minus one, from the fitted line; documents hold the logarithm", "written": "factor", "decimals": 2, "axis": "linear", "is_main": true, "anchor": "gradient-growth", "place": "", "is_predicted": false},
   {"key": "overlap_deviation", "group": "depth", "label": "deviation of the overlap", "short": "", "symbol": "sd(c)", "unit": "", "explanation": "Standard deviation of the cosine similarity of one pair of samples over random weights.", "definition": "", "written": "fixed", "decimals": 3, "axis": "unit", "is_main": false, "anchor": "deviation-of-the-overlap", "place": "", "is_predicted": false},
   {"key": "sigma1", "group": "block", "label": "largest singular value", "short": "", "symbol": "σ₁", "unit": "", "explanation": "Largest singular value of the Jacobian of the residual branch: how much the block can stretch.", "definition": "", "written": "scientific", "decimals": 3, "axis": "log", "is_main": true, "anchor": "largest-singular-value", "place": "", "is_predicted": false},
@@ -971,7 +830,7 @@ export const QUANTITIES: readonly Quantity[] = [
   {"key": "worst_gap", "group": "snapshot", "label": "worst orthogonality gap", "short": "worst gap", "symbol": "", "unit": "", "explanation": "Largest orthogonality gap of the layers that allow at least 21 directions, or else the most: near 1 if samples collapse there.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": true, "anchor": "worst-orthogonality-gap", "place": "", "is_predicted": false},
   {"key": "min_effective_rank", "group": "snapshot", "label": "least effective rank", "short": "least rank", "symbol": "", "unit": "", "explanation": "Least effective rank of the layers that allow at least 21 directions, or else the most: 1 after rank collapse.", "definition": "", "written": "rank", "decimals": 2, "axis": "linear", "is_main": true, "anchor": "least-effective-rank", "place": "", "is_predicted": false},
   {"key": "mean_overlap", "group": "snapshot", "label": "mean overlap at the end", "short": "cos", "symbol": "", "unit": "", "explanation": "Mean cosine similarity of two samples at the last layer that allows at least 21 directions, or else the most.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": true, "anchor": "mean-overlap-at-the-end", "place": "", "is_predicted": false},
-  {"key": "gradient_slope", "group": "snapshot", "label": "gradient growth per weight layer", "short": "growth/layer", "symbol": "", "unit": "e-folds", "explanation": "Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal.", "definition": "", "written": "factor", "decimals": 3, "axis": "linear", "is_main": true, "anchor": "gradient-growth-per-weight-layer", "place": "", "is_predicted": false},
+  {"key": "gradient_slope", "group": "snapshot", "label": "gradient growth per weight layer", "short": "growth/layer", "symbol": "", "unit": "e-folds", "explanation": "Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal.", "definition": "", "written": "factor", "decimals": 2, "axis": "linear", "is_main": true, "anchor": "gradient-growth-per-weight-layer", "place": "", "is_predicted": false},
   {"key": "risk", "group": "snapshot", "label": "risk of not training", "short": "risk", "symbol": "p", "unit": "", "explanation": "Calibrated probability that a network with these numbers does not train.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "risk-of-not-training", "place": "", "is_predicted": false},
   {"key": "record_seconds", "group": "snapshot", "label": "time of the snapshot", "short": "seconds", "symbol": "", "unit": "s", "explanation": "Time that the snapshot took.", "definition": "", "written": "scientific", "decimals": 2, "axis": "linear", "is_main": false, "anchor": "time-of-the-snapshot", "place": "", "is_predicted": false},
 ];

@@ -1,10 +1,10 @@
 // A network in training: scalars over steps, what the optimizer did to its matrices, the last snapshot in full.
 import type { Known } from "./documents";
-import { h, section, table } from "./elements";
+import { h, howToRead, section, table } from "./elements";
 import { network } from "./network";
 import { answer, ending, facts, fold, verdict } from "./page";
-import { explanations, type Panel, panel, panels, points, write } from "./panels";
-import { look, printable, rank } from "./reading";
+import { explanations, type Panel, panel, panels, points } from "./panels";
+import { look, printable, written } from "./reading";
 import { QUANTITIES, type Update, type WatchDocument } from "./types";
 
 const SHOWN = 60; // matrices in the table
@@ -18,14 +18,14 @@ export function watch(doc: WatchDocument, cloud: Known[]): Node[] {
       ["steps taken", String(doc.steps)],
       ["snapshot every", `${doc.every} steps`],
       ["snapshots", String(doc.history.length)],
-      ["snapshots that failed", String(doc.problems.length)],
+      ["failures", String(doc.problems.length)],
     ]),
   ];
   if (doc.history.length > 1) parts.push(section("Over training", "training", panels(figures(doc), "step", null, reading())));
   parts.push(...updates(doc));
   const skipped = doc.skipped.map((one) => h("span", {}, h("code", {}, printable(one.name)), `: ${printable(one.reason)}`));
-  parts.push(ending(doc, "watch", fold("Snapshots that failed", doc.problems.map(printable), true), fold("Parameters that were skipped", skipped)));
-  if (doc.latest) parts.push(h("h2", {}, "The last snapshot"), network([doc.latest], 0, cloud, () => {}));
+  parts.push(ending(doc, "watch", fold("Failures", doc.problems.map(printable), true), fold("Parameters that were skipped", skipped)));
+  if (doc.latest) parts.push(h("h2", {}, "The last snapshot"), network([doc.latest], 0, cloud, { below: true }));
   return parts;
 }
 
@@ -42,12 +42,9 @@ function figures(doc: WatchDocument): Panel[] {
 }
 
 function reading(): HTMLElement {
-  return h(
-    "div",
-    { class: "reading key" },
-    h("h4", {}, "How to read"),
-    h("p", {}, "Every point is a snapshot of the network on the batch of that step. A training that goes well keeps its rank, and its gradient level: a growth per weight layer near ×1."),
-    h("p", {}, "Point at a chart, or press arrow keys on it, to read all of them at one step."),
+  return howToRead(
+    "Every point is a snapshot of the network on the batch of that step. A training that goes well keeps its rank, and its gradient level: a growth per weight layer near ×1.",
+    "Point at a chart, or press arrow keys on it, to read all of them at one step.",
   );
 }
 
@@ -59,10 +56,7 @@ function updates(doc: WatchDocument): HTMLElement[] {
     row.step,
     h("code", {}, printable(row.weight)),
     row.shape.join("×"),
-    ...UPDATES.map((one) => {
-      const value = row[one.key as keyof Update] as number | null;
-      return one.written === "rank" ? `${rank(value)} of ${Math.min(...row.shape)}` : write(one, value);
-    }),
+    ...UPDATES.map((one) => written(one, row[one.key as keyof Update] as number | null, Math.min(...row.shape))),
   ]);
   const heads = ["step", "weight", "shape", ...UPDATES.map((one) => one.short)];
   const more = latest.length > SHOWN ? h("p", { class: "quiet" }, `and ${latest.length - SHOWN} more, in the JSON`) : null;

@@ -5,14 +5,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
-from rich.console import Console
 from safetensors.torch import save_model
 from torch import nn
 
-from orthoscope import report
+from orthoscope.cli.app import show, write
 from orthoscope.files import replace as write_whole
 from orthoscope.files import replacing
 from orthoscope.models import TargetError, resolve, resolve_batch
@@ -53,74 +51,25 @@ def fix_target(
     note: Callable[[str], None],
 ) -> Fix:
     """Fix what the text names; `steps` of training confirm it, if not None; `details` are what only a page shows."""
-    model, example = _built(text, batch, samples, seed)
-    trials = 0.5 if steps is not None else 1.0  # of all the time, about
-
-    def first(share: float, what: str) -> None:
-        progress(trials * share, what)
-
-    found = _fixed(text, model, example, trained, reinitialize, max(64, samples), seed, first)
-    if details:
-        found.before.compute_details()  # the model is freed on return
-        found.after.compute_details()
-    if steps is not None and found.steps:
-        found = _told(_confirmed(found, model, example, steps, seed, progress, note))
-    return replace(found, code=_code(found, text, batch, samples, seed, weights))
-
-
-def conclude(found: Fix, places: Places) -> int:
-    """Show a fix and write it where it was asked for; gives the exit code."""
-    document = found.as_document(details=places.html is not None or places.json is not None)
-    console = Console(stderr=places.json == "-")
-    console.print(report.terminal(document))
-    console.print(report.code_to_paste(document), markup=False, highlight=False, soft_wrap=True)
-    if found.steps:
-        for path in (places.weights, places.snippet):
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-        _write(found, places)
-    elif any((places.weights, places.snippet, places.json not in (None, "-"))):
-        print("nothing was changed: no weights, code or JSON are written", file=sys.stderr)
-    if places.html is not None:
-        report.write(places.html, [document])
-        print(f"wrote {places.html}", file=sys.stderr)
-    if places.json == "-":
-        print(report.report_json([document]))
-    elif places.json is not None and found.steps:
-        report.write(places.json, [document])
-        print(f"wrote {places.json}", file=sys.stderr)
-    failed = found.outcome in (FixOutcome.NOTHING_HELPED, FixOutcome.TRAINED)
-    return NOT_MENDED if failed or _refuted(found) else DONE
-
-
-def _built(text: str, batch: str | None, samples: int, seed: int) -> tuple[nn.Module, Any]:
     generator = torch.Generator().manual_seed(seed)
     target = resolve(text)
     source = target.batch if batch is None else resolve_batch(batch)
     model = target.build(generator)
-    return model, source(samples, generator)
+    example = source(samples, generator)
 
+    def part(begin: float, length: float) -> Progress:
+        return lambda share, what: progress(begin + length * share, what)
 
-def _fixed(
-    text: str,
-    model: nn.Module,
-    example: Any,
-    trained: bool | None,
-    reinitialize: bool,
-    max_samples: int,
-    seed: int,
-    progress: Progress,
-) -> Fix:
     try:
-        return fix(
+        found = fix(
             model,
             example,
             trained=trained,
             reinitialize=reinitialize,
-            max_samples=max_samples,
+            max_samples=max(64, samples),
             seed=seed,
             name=text,
-            progress=progress,
+            progress=part(0.0, 0.5 if steps is not None else 1.0),
         )
     except ValueError:
         raise  # it says what to do
@@ -130,21 +79,20 @@ def _fixed(
             f"{text!r} fails on its batch with {type(error).__name__}: {lines[0] if lines else 'no message'}; "
             "give another batch with --batch, or add --traceback to see the line that fails"
         ) from error
-
-
-def _confirmed(
-    found: Fix, model: nn.Module, example: Any, steps: int, seed: int, progress: Progress, note: Callable[[str], None]
-) -> Fix:
-    def at(done: float) -> Progress:
-        return lambda share, what: progress(done + share / 4, what)
-
-    try:
-        before = confirm(model, batch=example, steps=steps, diagnosis=found.before, seed=seed, progress=at(0.5))
-        after = confirm(found.model, batch=example, steps=steps, diagnosis=found.after, seed=seed, progress=at(0.75))
-    except (ValueError, RuntimeError) as reason:
-        note(f"not confirmed by a training: {reason}")
-        return found
-    return replace(found, confirmations=(before, after))
+    if details:
+        found.before.compute_details()  # the model is freed on return
+        found.after.compute_details()
+    if steps is not None and found.steps:
+        try:
+            options = {"batch": example, "steps": steps, "seed": seed}
+            before = confirm(model, diagnosis=found.before, progress=part(0.5, 0.25), **options)
+            after = confirm(found.model, diagnosis=found.after, progress=part(0.75, 0.25), **options)
+            found = replace(found, confirmations=(before, after))
+        except (ValueError, RuntimeError) as reason:
+            note(f"not confirmed by a training: {reason}")
+        if _refuted(found):
+            found = replace(found, sentence=f"{found.sentence}, but a short training refutes it")
+    return replace(found, code=_code(found, text, batch, samples, seed, weights))
 
 
 def _refuted(found: Fix) -> bool:
@@ -152,18 +100,23 @@ def _refuted(found: Fix) -> bool:
     return found.confirmations is not None and found.confirmations[1].trains is False
 
 
-def _told(found: Fix) -> Fix:
-    """A fix that training refutes says so in its first sentence."""
-    return replace(found, sentence=f"{found.sentence}, but a short training refutes it") if _refuted(found) else found
-
-
-def _write(found: Fix, places: Places) -> None:
-    if places.weights is not None:
-        write_weights(places.weights, found.model)
-        print(f"wrote {places.weights}", file=sys.stderr)
-    if places.snippet is not None:
-        write_whole(places.snippet, found.snippet)
-        print(f"wrote {places.snippet}", file=sys.stderr)
+def conclude(found: Fix, places: Places) -> int:
+    """Show a fix and write it where it was asked for; gives the exit code."""
+    document = found.as_document(details=places.html is not None or places.json is not None)
+    show([document], to_stderr=places.json == "-")
+    if found.steps:
+        for path in filter(None, (places.weights, places.snippet)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path == places.weights:
+                write_weights(path, found.model)
+            else:
+                write_whole(path, found.snippet)
+            print(f"wrote {path}", file=sys.stderr)
+    elif any((places.weights, places.snippet, places.json not in (None, "-"))):
+        print("nothing was changed: no weights, code or JSON are written", file=sys.stderr)
+    write([document], places.html, places.json if found.steps or places.json == "-" else None)
+    failed = found.outcome in (FixOutcome.NOTHING_HELPED, FixOutcome.TRAINED)
+    return NOT_MENDED if failed or _refuted(found) else DONE
 
 
 def _code(found: Fix, text: str, batch: str | None, samples: int, seed: int, weights: Path | None) -> str:

@@ -60,7 +60,7 @@ def plan_muon(
     from orthoscope.files import replace as write_whole
     from orthoscope.optim.muon.cost import model_shapes, muon_cost
     from orthoscope.report.document import to_data
-    from orthoscope.report.muon_plan import plan_table
+    from orthoscope.report.muon_plan_terminal import plan_table
 
     if bool(shapes) == bool(model):
         raise ValueError("expected one list of parameters: give either --shapes or --model")

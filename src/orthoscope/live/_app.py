@@ -17,7 +17,7 @@ from orthoscope.live._events import Follower, Hub, event, summary
 from orthoscope.live._guard import LARGEST_BODY
 from orthoscope.live._work import Curves, Diagnoses
 from orthoscope.models.blocks import VECTOR_NORMS
-from orthoscope.report.viewer import viewer_page
+from orthoscope.report.pages import viewer_page
 
 _LOOK_EVERY = 0.5  # seconds between two looks at a log
 _MOST_SAMPLES = 4_096
@@ -101,17 +101,20 @@ class Exploration:
             await asyncio.sleep(_LOOK_EVERY)
 
     async def _look(self, follower: Follower) -> None:
-        """Tell what is new in the log; or once, in a sentence, that it cannot be read: it may be again."""
+        """Tell what is new in the log; and once, in a sentence, what of it cannot be read: it may be again."""
         before, unreadable = len(follower.history), self._unreadable
+        new: list[dict[str, Any]] | None
         try:
             new = await asyncio.to_thread(follower.new)
+            self._unreadable = follower.problem
         except OSError as error:
+            new = None
             self._unreadable = f"cannot read {follower.path.name}: {error.strerror or error}"
-            if self._unreadable != unreadable:
-                self.hub.tell("unreadable", {"error": self._unreadable})
+        if self._unreadable not in ("", unreadable):
+            self.hub.tell("unreadable", {"error": self._unreadable})
+        if new is None:
             return
-        self._unreadable = ""
-        if unreadable or len(follower.history) < before:
+        if unreadable not in ("", self._unreadable) or len(follower.history) < before:
             self.hub.tell("history", self._history())
         else:
             for record in new:

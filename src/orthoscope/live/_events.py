@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from orthoscope.report.document import DiagnosisDocument, from_data
+
 _WAITING = 256  # events that a page may be behind before it is let go; it connects again by itself
 _SILENCE = 15.0  # seconds until a comment is sent, so that a page that has gone is noticed
 
@@ -86,6 +88,7 @@ class Follower:
             raise ValueError(f"{str(path)!r} is a folder: give the log that a watch writes, such as run.jsonl")
         self.history: list[dict[str, Any]] = []
         self.latest: dict[str, Any] | None = None  # diagnosis
+        self.problem = ""  # why the last diagnosis that does not fit is left out
         self._place = 0
 
     def new(self) -> list[dict[str, Any]]:
@@ -97,7 +100,7 @@ class Follower:
         try:
             size = self.path.stat().st_size
             if size < self._place:
-                self._place, self.history, self.latest = 0, [], None
+                self._place, self.history, self.latest, self.problem = 0, [], None, ""
             with self.path.open("rb") as file:
                 file.seek(self._place)
                 content = file.read(_MOST_AT_ONCE)
@@ -111,6 +114,12 @@ class Follower:
         return found
 
     def _keep(self, record: dict[str, Any]) -> None:
+        try:
+            if record.get("diagnosis"):
+                from_data(DiagnosisDocument, record["diagnosis"])
+        except ValueError as error:  # written by an older version, or by another program
+            self.problem = f"a diagnosis in {self.path.name} cannot be shown: {error}"
+            record["diagnosis"] = None
         self.history.append(summary(record))
         del self.history[:-_RECORDS]
         self.latest = record.get("diagnosis") or self.latest

@@ -20,7 +20,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LARGEST_BODY = 16_384
 _LONGEST_QUERY = 4_096
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -76,9 +76,9 @@ class Guard:
         if port != str(self.port):
             return False
         name = name.strip("[]").lower()
-        if self.host in _LOOPBACK:
-            return name in _LOOPBACK
-        return name == self.host.lower() or name in _LOOPBACK or (_is_any(self.host) and _is_address(name))
+        if self.host in LOOPBACK:
+            return name in LOOPBACK
+        return name == self.host.lower() or name in LOOPBACK or (_is_any(self.host) and _is_address(name))
 
 
 def _is_any(host: str) -> bool:

@@ -5,7 +5,6 @@ Threads are daemons: a network that takes minutes must not keep Ctrl-C from endi
 
 import asyncio
 import contextlib
-import itertools
 import math
 import threading
 import time
@@ -47,18 +46,23 @@ class _Path:
     lost: NoTheory | ValueError | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def to(self, depth: int) -> bool:
-        """Go on by at most one layer; whether `depth` layers are there."""
-        with self.lock:
-            if len(self.layers) >= depth or self.lost is not None:
-                return len(self.layers) >= depth
-            if self.source is None:
-                self.source = propagated_layers(self.network, self.inputs, _DEEPEST)
-            try:
-                self.layers.append(next(self.source))
-            except (ValueError, ArithmeticError) as reason:
-                self.lost = reason if isinstance(reason, ValueError) else ValueError(str(reason))
-            return len(self.layers) >= depth
+    def to(self, depth: int, wanted: Callable[[], bool]) -> bool:
+        """Go on while it is `wanted`, or to the end of theory; whether `depth` layers are there."""
+        while wanted():
+            with self.lock:
+                if len(self.layers) >= depth or self.lost is not None:
+                    break
+                if self.source is None:
+                    self.source = propagated_layers(self.network, self.inputs, _DEEPEST)
+                try:
+                    self.layers.append(next(self.source))
+                except (ValueError, ArithmeticError) as reason:
+                    self.lost = reason if isinstance(reason, ValueError) else ValueError(str(reason))
+        return len(self.layers) >= depth
+
+    def gradients(self, depth: int) -> list[float]:
+        """Log-norms of the gradient in the network cut to `depth`."""
+        return Propagation(self.network, self.inputs, tuple(self.layers[:depth]), None).log_gradients(depth)
 
 
 class Unfoldings:
@@ -83,9 +87,7 @@ class Unfoldings:
         units, every = path.network.hidden.units, math.ceil(depth / _POINTS)
         shown: list[Expected] = []
         for number in range(1, depth + 1):
-            while wanted() and not path.to(number) and path.lost is None:
-                pass
-            if len(path.layers) < number or not wanted():
+            if not path.to(number, wanted) or not wanted():
                 break
             if number % every and number not in (1, depth):
                 shown.append(shown[-1])  # the rules count layers, and see those between as they see the one before
@@ -121,8 +123,7 @@ class Unfoldings:
         while sick - healthy > 1:
             gallop = healthy + max(1, healthy // 8)
             depth = min(gallop, _DEEPEST) if sick > _DEEPEST else (healthy + sick) // 2
-            while wanted() and not path.to(depth) and path.lost is None:
-                pass
+            path.to(depth, wanted)
             if not wanted():
                 return None
             found = self._symptoms(path, depth, samples)
@@ -139,8 +140,7 @@ class Unfoldings:
             return [str(path.lost)]
         units = path.network.hidden.units
         numbers = _numbers(path.layers[depth - 1].output, samples, units)
-        gradients = Propagation(path.network, path.inputs, tuple(path.layers[:depth]), None).log_gradients(depth)
-        findings = Prospect([numbers] * depth, gradients, min(samples, units)).findings()
+        findings = Prospect([numbers] * depth, path.gradients(depth), min(samples, units)).findings()
         return list(dict.fromkeys(str(finding.symptom) for finding in findings if finding.state is State.FOUND))
 
     def _path(self, arguments: dict[str, Any], samples: int, overlap: float) -> _Path:
@@ -156,20 +156,16 @@ class Unfoldings:
 
     @staticmethod
     def _end(path: _Path, shown: list[Expected], depth: int, capacity: int) -> dict[str, Any]:
-        found = Propagation(path.network, path.inputs, tuple(path.layers[:depth]), None)
-        gradients = found.log_gradients(depth)
+        gradients = path.gradients(depth)
         findings = list(Prospect(shown, gradients, capacity).findings())
         return {
-            "log_gradients": [finite(value) for value in itertools.islice(gradients, depth)],
+            "log_gradients": [finite(value) for value in gradients[:depth]],
             "verdict": str(max((finding.severity for finding in findings), key=lambda verdict: verdict.rank)),
             "reasons": [finding.reason for finding in findings if finding.state is State.FOUND],
         }
 
 
-@lru_cache(maxsize=4096)
-def _numbers(signal: Any, samples: int, units: int) -> Expected:
-    return expected_numbers(signal, samples, units)
-
+_numbers = lru_cache(maxsize=4096)(expected_numbers)
 
 _PATIENCE = 20.0  # seconds that a curve may take
 _EVERY = 0.03  # seconds between two parts of a curve

@@ -12,9 +12,8 @@ from types import FrameType
 import uvicorn
 
 from orthoscope.live._app import Exploration
-from orthoscope.live._guard import Guard
+from orthoscope.live._guard import LOOPBACK, Guard
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _GRACE = 2  # seconds that answers under way may take when the server stops
 
 
@@ -36,7 +35,7 @@ def explore(host: str = "127.0.0.1", port: int = 0, follow: str | None = None, o
     bound = listening.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{bound}/?token={token}"
-    if host not in _LOOPBACK:
+    if host not in LOOPBACK:
         print(
             f"orthoscope: listening on {host}, not only on this machine: whoever has the address below can run code "
             "here, and it travels unencrypted",

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from orthoscope.report.document import (
     KindPair,
     Layer,
     LayerPair,
-    LayerProfile,
     NumberPair,
     ReportDocument,
     Verdicts,
@@ -224,23 +223,21 @@ def _found_only_in(one: Diagnosis | DiagnosisDocument, other: Diagnosis | Diagno
 
 def _paired(before: Sequence[Layer], after: Sequence[Layer]) -> tuple[LayerPair, ...]:
     """Rows of the same module call side by side, in the order of the network as it is now; what is gone comes last."""
-    old = {(layer.name, layer.call): layer for layer in before}
-    rows = [_row(layer, old.pop((layer.name, layer.call), None), layer) for layer in after]
-    return (*rows, *(_row(layer, layer, None) for layer in old.values()))
-
-
-def _row(named: Layer, old: Layer | None, new: Layer | None) -> LayerPair:
-    return copied(
-        LayerPair,
-        named,
-        kind=KindPair(before=None if old is None else old.kind, after=None if new is None else new.kind),
-        before=None if old is None else _profile(old),
-        after=None if new is None else _profile(new),
+    old = {(layer.name, layer.call): (index, layer) for index, layer in enumerate(before)}
+    new = {(layer.name, layer.call): (index, layer) for index, layer in enumerate(after)}
+    latest = old | new
+    return tuple(
+        copied(
+            LayerPair,
+            latest[key][1],
+            kind=KindPair(
+                before=old[key][1].kind if key in old else None, after=new[key][1].kind if key in new else None
+            ),
+            before=old[key][0] if key in old else None,
+            after=new[key][0] if key in new else None,
+        )
+        for key in (new | old)
     )
-
-
-def _profile(layer: Layer) -> LayerProfile:
-    return LayerProfile(**{one.name: layer.measured(one.name) for one in fields(LayerProfile)})
 
 
 def compared_files(before: Path, after: Path) -> list[ComparisonDocument]:

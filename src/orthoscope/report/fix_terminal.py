@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -13,30 +12,25 @@ from orthoscope.report.document import (
     ChangedFinding,
     ComparisonDocument,
     ConfirmationDocument,
-    DiagnosisDocument,
-    Document,
     FixDocument,
     LayerPair,
-    LayerProfile,
     Number,
     NumberPair,
     Prescription,
     as_document,
     quantity,
 )
-from orthoscope.report.names import wrapped
+from orthoscope.report.folding import wrapped
+from orthoscope.report.layout import labeled, table, verdict_text
 from orthoscope.report.wording import (
-    LABEL_WIDTH,
     UNDEFINED,
     count,
     factor,
     fixed,
     is_growth,
-    labeled,
     number,
     printable,
     significant,
-    verdict_text,
     written,
 )
 
@@ -47,24 +41,23 @@ _NAME_WIDTH = 34
 def comparison_terminal(document: ComparisonDocument) -> RenderableType:
     """Verdicts, headline numbers, findings that went and came, and layers evenly spaced along the depth."""
     before, after = verdict_text(document.verdict.before), verdict_text(document.verdict.after)
-    parts: list[RenderableType] = [
+    return Group(
         labeled("COMPARED", Text.assemble(before, " → ", after, "  ", printable(document.name))),
         Padding(_numbers(document.numbers), (1, 0)),
         *_findings("gone", document.vanished),
         *_findings("new", document.appeared),
-        Padding(_layers(document.layers), (1, 0, 0, 0)),
-    ]
-    return Group(*parts)
+        Padding(_layers(document), (1, 0, 0, 0)),
+    )
 
 
 def fix_terminal(document: FixDocument) -> RenderableType:
     """What was done and what it changed, then all that was considered; `code_to_paste` goes below it."""
-    parts: list[RenderableType] = [labeled("FIX", Text(printable(document.sentence)))]
+    parts: list[RenderableType] = [labeled("FIX", document.sentence)]
     if document.steps:
         parts.append(Padding(_numbers(document.comparison.numbers), (1, 0)))
     if document.confirmation is not None:
-        parts.append(labeled("before", Text(printable(document.confirmation.before.summary))))
-        parts.append(labeled("after", Text(printable(document.confirmation.after.summary))))
+        parts.append(labeled("before", document.confirmation.before.summary))
+        parts.append(labeled("after", document.confirmation.after.summary))
     considered = [step for step in document.plan if not step.outcome.startswith("does not apply")]
     if considered:
         parts.append(Padding(_plan(considered), (1, 0)))
@@ -77,7 +70,7 @@ def plan_text(prescriptions: Sequence[Prescription]) -> str:
     for number_of, step in enumerate(prescriptions, start=1):
         predicted = step.predicted
         known = predicted.gap is not None or predicted.slope is not None
-        growth = f"gradient {factor(predicted.slope, 3)} per weight layer"
+        growth = f"gradient {factor(predicted.slope)} per weight layer"
         effect = f"predicted: orthogonality gap {fixed(predicted.gap)}, {growth}" if known else predicted.reason or ""
         lines += [f"{number_of}. {step.name}{' (advice)' if step.advice else ''}: {step.why}"]
         lines += [f"   {effect}"] if effect and not step.advice else []
@@ -85,21 +78,12 @@ def plan_text(prescriptions: Sequence[Prescription]) -> str:
     return "\n".join(map(printable, lines))
 
 
-def code_to_paste(document: Document) -> str:
-    """Return code or a command to be printed as it is: a terminal that breaks its lines breaks it. Empty if none."""
-    if isinstance(document, FixDocument):
-        return "\n".join(printable(line) for line in document.snippet.splitlines())
-    steps = document.next_steps if isinstance(document, DiagnosisDocument) else ()
-    commands = (step.split("`")[1] for step in steps if step.count("`") == 2)
-    return "\n".join(f"{'':{LABEL_WIDTH}}{printable(command)}" for command in commands)
-
-
 def confirmation_terminal(document: ConfirmationDocument) -> RenderableType:
     """The outcome, then one row a learning rate."""
-    table = _table("learning rate", "loss at the end", "least loss", "ended")
+    made = table("learning rate", "loss at the end", "least loss", "ended", words=("learning rate",))
     for run in document.runs:
-        table.add_row(significant(run.learning_rate), _loss(run.final), _loss(run.best), printable(run.stopped))
-    return Group(labeled("CONFIRM", Text(printable(document.summary))), Padding(table, (1, 0, 0, 0)))
+        made.add_row(significant(run.learning_rate), _loss(run.final), _loss(run.best), Text(printable(run.stopped)))
+    return Group(labeled("CONFIRM", document.summary), Padding(made, (1, 0, 0, 0)))
 
 
 def comparison_markdown(content: Any) -> str:
@@ -110,32 +94,23 @@ def comparison_markdown(content: Any) -> str:
     verdict = document.verdict
     lines = [f"**Orthoscope: {verdict.before} → {verdict.after}** ({_cell(document.name)})", ""]
     lines += ["| | before | after |", "|---|---:|---:|"]
-    lines += [
-        f"| {row.name} | {pair_number(row, row.before)} | {pair_number(row, row.after)} |" for row in document.numbers
-    ]
+    lines += [f"| {row.name} | {_written(row, row.before)} | {_written(row, row.after)} |" for row in document.numbers]
     for title, found in (("no longer found", document.vanished), ("newly found", document.appeared)):
         lines += ["", *(f"- {title}: {_cell(one.reason)}" for one in found)] if found else []
     return "\n".join(lines) + "\n"
 
 
-def _table(*headings: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if index == 0 else "right", overflow="fold")
-    return table
-
-
 def _numbers(rows: Sequence[NumberPair]) -> Table:
-    table = _table("", "before", "after")
+    made = table("", "before", "after", words=("",))
     for row in rows:
-        table.add_row(Text(printable(row.name)), pair_number(row, row.before), pair_number(row, row.after))
-    return table
+        made.add_row(Text(printable(row.name)), _written(row, row.before), _written(row, row.after))
+    return made
 
 
-def pair_number(row: NumberPair, value: Number | None) -> str:
-    """One of the two numbers of a row: logarithms as factors, counts as counts."""
+def _written(row: NumberPair, value: Number | None) -> str:
+    """Return one of the two numbers of a row: logarithms as factors, counts as counts."""
     if is_growth(row.unit):
-        return factor(value, 3)
+        return factor(value)
     return count(int(value)) if row.name == "parameters" and value is not None else number(value, 3)
 
 
@@ -150,32 +125,34 @@ def spaced_weights(rows: Sequence[LayerPair]) -> list[LayerPair]:
     return spaced if not weights or spaced[-1] is weights[-1] else [*spaced, weights[-1]]
 
 
-def _layers(rows: Sequence[LayerPair]) -> Table:
-    keys = ("gap", "effective_rank", "gradient_norm")
-    headings = [text for key in keys for text in (quantity("layer", key).short, "after")]
-    table = _table("layer", *headings)
-    for row in spaced_weights(rows):
-        cells = [_cell_of(profile, key) for key in keys for profile in (row.before, row.after)]
-        table.add_row(Text(wrapped(printable(row.name), _NAME_WIDTH)), *cells)
-    return table
-
-
-def _cell_of(profile: LayerProfile | None, key: str) -> str:
-    return UNDEFINED if profile is None else written(quantity("layer", key), getattr(profile, key))
+def _layers(document: ComparisonDocument) -> Table:
+    shown = [quantity("layer", key) for key in ("gap", "effective_rank", "gradient_norm")]
+    made = table("layer", *(heading for one in shown for heading in (one.short, "after")), words=("layer",))
+    for row in spaced_weights(document.layers):
+        sides = ((row.before, document.before.layers), (row.after, document.after.layers))
+        cells = (
+            UNDEFINED if index is None else written(one, layers[index].measured(one.key))
+            for one in shown
+            for index, layers in sides
+        )
+        made.add_row(Text(wrapped(printable(row.name), _NAME_WIDTH)), *cells)
+    return made
 
 
 def _plan(steps: Sequence[Prescription]) -> Table:
-    table = _table("prescription", "gap", "gradient per layer", "verdict", "outcome")
+    made = table(
+        "prescription", "gap", "gradient per layer", "verdict", "outcome", words=("prescription", "verdict", "outcome")
+    )
     for step in steps:
         measured = step.measured
-        table.add_row(
+        made.add_row(
             Text(printable(step.name)),
             fixed(None if measured is None else measured.gap),
-            factor(None if measured is None else measured.slope, 3),
+            factor(None if measured is None else measured.slope),
             UNDEFINED if step.verdict is None else verdict_text(step.verdict),
             Text(printable("advice" if step.advice else step.outcome)),
         )
-    return table
+    return made
 
 
 def _loss(value: Number | None) -> str:

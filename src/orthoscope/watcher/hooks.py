@@ -24,7 +24,7 @@ from orthoscope.probe.record import Loss
 from orthoscope.probe.samples import Call, first_samples
 from orthoscope.report import document
 from orthoscope.report.document import WatchDocument, copied
-from orthoscope.report.watch import history_text, watch_table
+from orthoscope.report.watch_terminal import history_text, watch_table
 from orthoscope.watcher._snapshot import checkup, own_loss, profile_scalars, update_scalars
 from orthoscope.watcher._updates import UpdateRow, WatchedUpdates
 from orthoscope.watcher.sinks import LogSinks

@@ -16,7 +16,6 @@ from orthoscope.report.document.changes import (
     FixOutcome,
     KindPair,
     LayerPair,
-    LayerProfile,
     NumberPair,
     Run,
     Verdicts,
@@ -85,12 +84,11 @@ def as_document(content: Any) -> Document:
     if isinstance(content, Document):
         return content
     schema = content.get("schema") if isinstance(content, Mapping) else None
-    kind = KINDS.get(schema) if isinstance(schema, str) else None
-    if kind is None or kind not in DRAWN:
-        known = [name for name, one in KINDS.items() if one in DRAWN]
-        raise ValueError(
-            f"cannot draw a document of schema {schema!r}: this version draws {', '.join(known[:-1])} and {known[-1]}"
-        )
+    known = {name.partition("/")[0]: kind for name, kind in KINDS.items() if kind in DRAWN}
+    kind = known.get(schema.partition("/")[0]) if isinstance(schema, str) else None
+    if kind is None:
+        names = ", ".join(name for name, one in KINDS.items() if one in DRAWN)
+        raise ValueError(f"cannot draw a document of schema {schema!r}: this version draws {names}")
     document: Document = from_data(kind, content)  # type: ignore[assignment]
     return document
 
@@ -100,7 +98,7 @@ __all__ = [
     "ComparisonDocument", "ConfirmationDocument", "Confirmations", "Depth", "DepthFinding", "DepthLaw",
     "DiagnosisDocument", "Document", "Effect", "Environment", "EvidenceDocument", "Expected",
     "ExperimentRecord", "Finding", "FixDocument", "FixOutcome", "Gram", "KindPair", "Layer", "LayerPair",
-    "LayerProfile", "Limit", "LogSingularValues", "MuonPlanDocument", "Number", "NumberPair", "Omission",
+    "Limit", "LogSingularValues", "MuonPlanDocument", "Number", "NumberPair", "Omission",
     "Overlaps", "Part", "PerProcess", "Picture", "PredictionDocument", "PredictionSummary", "Prescription",
     "Quantity", "ReportDocument", "ResidualDocument", "Risk", "Run", "SeedRange", "Seeds", "Slope", "Snapshot",
     "Source", "StepCost", "Unchecked", "Update", "Verdicts", "View", "WatchDocument", "WatchRecordDocument",

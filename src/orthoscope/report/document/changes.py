@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from orthoscope.findings import Symptom, Verdict
 from orthoscope.report.document.conversion import Number, Part
 from orthoscope.report.document.diagnosis import DiagnosisDocument
-from orthoscope.report.document.parts import Environment, Prescription
+from orthoscope.report.document.parts import NOT_NEGATIVE, Environment, Prescription
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,33 +48,22 @@ class KindPair(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerProfile(Part):
-    """The main numbers of a layer."""
-
-    gap: Annotated[Number | None, "Orthogonality gap."]
-    effective_rank: Annotated[Number | None, "Effective rank of the samples."]
-    overlap: Annotated[Number | None, "Mean cosine similarity over pairs of samples."]
-    rms: Annotated[Number | None, "Root mean square of the output."]
-    gradient_norm: Annotated[Number | None, "Norm of the gradient with respect to the output."]
-
-
-@dataclass(frozen=True, kw_only=True)
 class LayerPair(Part):
     """One module call before and after a change; null where it was not there."""
 
     name: Annotated[str, "Name of the module."]
-    call: Annotated[int, "0 for the first call of this module in the pass.", {"minimum": 0}]
+    call: Annotated[int, "0 for the first call of this module in the pass.", NOT_NEGATIVE]
     kind: Annotated[KindPair, "Class of the module."]
     depth: Annotated[int | None, "Weight layers from the input; null without a weight matrix."]
-    before: Annotated[LayerProfile | None, "Before the change."]
-    after: Annotated[LayerProfile | None, "After the change."]
+    before: Annotated[int | None, "Index of the layer before the change.", NOT_NEGATIVE]
+    after: Annotated[int | None, "Index of the layer after the change.", NOT_NEGATIVE]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonDocument(Part):
     """Two diagnoses whole, and what changed between them."""
 
-    schema: Literal["orthoscope.comparison/1"] = "orthoscope.comparison/1"
+    schema: Literal["orthoscope.comparison/2"] = "orthoscope.comparison/2"
     name: Annotated[str, "Name of the network after the change."]
     verdict: Annotated[Verdicts, "Both verdicts."]
     improved: Annotated[bool, "Whether what was sick or at risk improved and what was healthy stayed so."]
@@ -86,6 +75,13 @@ class ComparisonDocument(Part):
     before: Annotated[DiagnosisDocument, "Diagnosis before the change."]
     after: Annotated[DiagnosisDocument, "Diagnosis after the change."]
     environment: Annotated[Environment, "What the numbers were made with."]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for pair in self.layers:
+            for index, whole in ((pair.before, self.before), (pair.after, self.after)):
+                if index is not None and index >= len(whole.layers):
+                    raise ValueError(f"has index {index} for layer {pair.name!r}, expected that of one of its layers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +137,7 @@ class Confirmations(Part):
 class FixDocument(Part):
     """What was done to a copy of a network, what else was considered, and the network before and after."""
 
-    schema: Literal["orthoscope.fix/1"] = "orthoscope.fix/1"
+    schema: Literal["orthoscope.fix/2"] = "orthoscope.fix/2"
     name: Annotated[str, "Name of the network."]
     outcome: Annotated[FixOutcome, "How the fix ended."]
     sentence: Annotated[str, "One sentence: what was done and what came of it."]

@@ -5,8 +5,13 @@ A trailing underscore, for words that Python reserves, is not part of the JSON n
 is left out of the JSON while it is None; every other field is always written.
 """
 
+import base64
+import binascii
 import math
-from collections.abc import Callable, Mapping
+import operator
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import Enum
 from types import NoneType, UnionType
@@ -17,12 +22,16 @@ Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Base of every document and of every object inside one: what is not finite becomes None when it is made."""
+    """Base of every document and of every object inside one.
+
+    When it is made, a number that is not finite becomes None or, within a mapping, is left out; lists become tuples.
+    """
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not _is_finite(value):
-                object.__setattr__(self, name, _without_infinities(value))
+            defined = _defined(value)
+            if defined is not value:
+                object.__setattr__(self, name, defined)
 
 
 P = TypeVar("P", bound=Part)
@@ -73,16 +82,14 @@ def finite(value: Number | None) -> Number | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _is_finite(value: Any) -> bool:
+def _defined(value: Any) -> Any:
     if isinstance(value, float):
-        return math.isfinite(value)
-    return all(map(_is_finite, value)) if isinstance(value, tuple) else True
-
-
-def _without_infinities(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_without_infinities, value))
-    return finite(value) if isinstance(value, float) else value
+        return finite(value)
+    if isinstance(value, list | tuple):
+        return tuple(map(_defined, value))
+    if isinstance(value, Mapping):
+        return {key: known for key, one in value.items() if (known := _defined(one)) is not None}
+    return value
 
 
 def to_data(value: Any) -> Any:
@@ -103,13 +110,10 @@ def from_data(kind: type[P], data: Any) -> P:
     Raises:
         ValueError: If the data does not fit; one sentence names the place, what is there and what is expected.
     """
-    expected = getattr(kind, "schema", kind.__name__)
-    found = data.get("schema") if isinstance(data, Mapping) else None
-    if hasattr(kind, "schema") and found != expected:
-        raise ValueError(f"this is no document of {expected}: its schema is {found!r}")
     try:
         document: P = _object_reader(kind)(data)
     except _Misfit as misfit:
+        expected = getattr(kind, "schema", kind.__name__)
         raise ValueError(f"this is no document of {expected}: {misfit}") from None
     return document
 
@@ -117,52 +121,48 @@ def from_data(kind: type[P], data: Any) -> P:
 class _Misfit(Exception):  # noqa: N818 - it becomes a ValueError once its place is known
     """What does not fit, and where: the place is put together on the way out."""
 
-    def __init__(self, found: str, expected: str) -> None:
-        self.place, self.found, self.expected = "", found, expected
-
-    def within(self, outer: str) -> "_Misfit":
-        dot = "." if self.place and not self.place.startswith("[") else ""
-        self.place = f"{outer}{dot}{self.place}"
-        return self
+    def __init__(self, problem: str) -> None:
+        self.place, self.problem = "", problem
 
     def __str__(self) -> str:
-        return f"{self.place or 'it'} {self.found}, expected {self.expected}"
+        return f"{self.place or 'it'} {self.problem}"
 
 
 _Reader = Callable[[Any], Any]
-_LONGEST = 40  # letters of a value that is quoted
+
+
+def _is_number(value: Any, kinds: type | UnionType = int | float) -> bool:
+    try:
+        return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
+
+
 _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     str: (lambda value: isinstance(value, str), "text"),
     bool: (lambda value: isinstance(value, bool), "true or false"),
-    int: (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
-    Number: (
-        lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
-        "a number that JSON can hold",
-    ),
+    int: (lambda value: _is_number(value, int), "a whole number"),
+    Number: (_is_number, "a number that JSON can hold"),
     NoneType: (lambda value: value is None, "null"),
 }
 
 
-def _misfit(value: Any, expected: str) -> _Misfit:
-    shown = repr(value)
-    return _Misfit(f"is {shown if len(shown) <= _LONGEST else shown[:_LONGEST] + '…'}", expected)
+def _require(fits: bool, value: Any, expected: str) -> None:
+    if not fits:
+        raise _Misfit(f"is {reprlib.repr(value)}, expected {expected}")
 
 
 def _reader(hint: Any) -> _Reader:
     """Return the function that checks and converts a value of this type."""
+    inner = get_args(hint)
     if hint in _PLAIN:
-        fits, expected = _PLAIN[hint]
-        return lambda value: value if fits(value) else _raise(_misfit(value, expected))
+        return _plain_reader(*_PLAIN[hint], convert=lambda value: value)
     if isinstance(hint, type) and issubclass(hint, Part):
         return _object_reader(hint)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        words = ", ".join(repr(str(member)) for member in hint)
-        known = {str(member): member for member in hint}
-        return lambda value: known[value] if _is_key(value, known) else _raise(_misfit(value, f"one of {words}"))
-    inner = get_args(hint)
+        return _plain_reader(*_one_of([str(member) for member in hint]), convert=hint)
     if get_origin(hint) is Literal:
-        words = " or ".join(map(repr, inner))
-        return lambda value: value if value in inner else _raise(_misfit(value, words))
+        return _plain_reader(*_one_of(inner), convert=lambda value: value)
     if get_origin(hint) in (Union, UnionType):
         return _optional_reader(inner)
     if get_origin(hint) is tuple:
@@ -170,12 +170,17 @@ def _reader(hint: Any) -> _Reader:
     return _mapping_reader(_reader(inner[1]))
 
 
-def _raise(misfit: _Misfit) -> Any:
-    raise misfit
+def _one_of(words: Iterable[str]) -> tuple[Callable[[Any], bool], str]:
+    known = tuple(words)
+    return lambda value: isinstance(value, str) and value in known, f"one of {', '.join(map(repr, known))}"
 
 
-def _is_key(value: Any, known: Mapping[str, Any]) -> bool:
-    return isinstance(value, str) and value in known
+def _plain_reader(fits: Callable[[Any], bool], expected: str, convert: _Reader) -> _Reader:
+    def read_plain(value: Any) -> Any:
+        _require(fits(value), value, expected)
+        return convert(value)
+
+    return read_plain
 
 
 def _optional_reader(alternatives: tuple[Any, ...]) -> _Reader:
@@ -185,32 +190,29 @@ def _optional_reader(alternatives: tuple[Any, ...]) -> _Reader:
     return lambda value: None if value is None else read(value)
 
 
+def _within(place: str | int, read: _Reader, value: Any) -> Any:
+    """Read what is at a place, a field or an index, and say so if it does not fit."""
+    try:
+        return read(value)
+    except _Misfit as misfit:
+        outer = f"[{place}]" if isinstance(place, int) else place
+        dot = "." if misfit.place and not misfit.place.startswith("[") else ""
+        misfit.place = f"{outer}{dot}{misfit.place}"
+        raise
+
+
 def _list_reader(read: _Reader) -> _Reader:
     def read_list(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
-            raise _misfit(value, "a list")
-        found = []
-        for index, one in enumerate(value):
-            try:
-                found.append(read(one))
-            except _Misfit as misfit:
-                raise misfit.within(f"[{index}]") from None
-        return tuple(found)
+        _require(isinstance(value, list | tuple), value, "a list")
+        return tuple(_within(index, read, one) for index, one in enumerate(value))
 
     return read_list
 
 
 def _mapping_reader(read: _Reader) -> _Reader:
     def read_mapping(value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            raise _misfit(value, "an object")
-        found = {}
-        for name, one in value.items():
-            try:
-                found[name] = read(one)
-            except _Misfit as misfit:
-                raise misfit.within(str(name)) from None
-        return found
+        _require(isinstance(value, Mapping), value, "an object")
+        return {name: _within(str(name), read, one) for name, one in value.items()}
 
     return read_mapping
 
@@ -219,24 +221,85 @@ def _object_reader(kind: type[Part]) -> _Reader:
     if kind in _readers:
         return _readers[kind]
     known = {field.name: field for field in declared_fields(kind)}
-    readers = {name: _reader(field.hint) for name, field in known.items()}
+    readers = {name: _constrained(_reader(field.hint), field.keywords) for name, field in known.items()}
     required = [name for name, field in known.items() if not field.optional]
 
     def read_object(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise _misfit(value, "an object")
+        _require(isinstance(value, Mapping), value, "an object")
+        if "schema" in known:
+            _require_schema(str(kind.schema), value.get("schema"))  # type: ignore[attr-defined]
         for name in required:
             if name not in value:
-                raise _Misfit(f"has no field {name!r}", "one in this version")
-        found = {}
-        for name, one in value.items():
+                raise _Misfit(f"has no field {name!r}, expected one in this version")
+        for name in value:
             if name not in known:
-                raise _Misfit(f"has a field {name!r}", "none of that name in this version")
-            try:
-                found[known[name].attribute] = readers[name](one)
-            except _Misfit as misfit:
-                raise misfit.within(name) from None
-        return kind(**found)
+                raise _Misfit(f"has a field {name!r}, expected none of that name in this version")
+        found = {known[name].attribute: _within(name, readers[name], one) for name, one in value.items()}
+        try:
+            return kind(**found)
+        except ValueError as error:  # fields that contradict each other
+            raise _Misfit(str(error)) from None
 
     _readers[kind] = read_object
     return read_object
+
+
+def _require_schema(expected: str, found: Any) -> None:
+    if found == expected:
+        return
+    name, _, version = expected.partition("/")
+    match = re.fullmatch(rf"{re.escape(name)}/(\d+)", found) if isinstance(found, str) else None
+    if match is None:
+        raise _Misfit(f"has the schema {reprlib.repr(found)}, expected {expected!r}")
+    if int(match[1]) < int(version):
+        raise _Misfit(f"was written by an older version ({found}; this one reads {expected}): diagnose again")
+    raise _Misfit(f"was written by a newer version ({found}; this one reads {expected}): update Orthoscope")
+
+
+_KEYWORDS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
+    "minimum": (operator.ge, "at least {}"),
+    "exclusiveMinimum": (operator.gt, "more than {}"),
+    "maximum": (operator.le, "at most {}"),
+    "minItems": (lambda value, count: len(value) >= count, "at least {} items"),
+    "maxItems": (lambda value, count: len(value) <= count, "at most {} items"),
+    "maxLength": (lambda value, count: len(value) <= count, "at most {} letters"),
+    "maxProperties": (lambda value, count: len(value) <= count, "at most {} fields"),
+    "uniqueItems": (lambda value, _: len(set(value)) == len(value), "no item twice"),
+    "enum": (lambda value, words: value in words, "one of {}"),
+    "pattern": (lambda value, pattern: re.search(pattern, value) is not None, "text like {}"),
+    "contentEncoding": (lambda value, _: _is_base64(value), "text in {}"),
+    "type": (lambda value, _: value is None, "{}"),
+}
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return False
+    return True
+
+
+def _constrained(read: _Reader, keywords: Mapping[str, Any]) -> _Reader:
+    """Return a reader that also enforces keywords of JSON Schema."""
+
+    def read_constrained(value: Any) -> Any:
+        found = read(value)
+        _require_keywords(found, keywords)
+        return found
+
+    return read_constrained if keywords else read
+
+
+def _require_keywords(value: Any, keywords: Mapping[str, Any]) -> None:
+    """Check what was read; null, where its type allows it, satisfies every keyword."""
+    for keyword, limit in keywords.items() if value is not None else ():
+        if keyword == "items":
+            for index, one in enumerate(value):
+                _within(index, lambda one, limit=limit: _require_keywords(one, limit), one)
+        elif keyword == "properties":
+            for name, inner in limit.items():
+                _within(name, lambda one, inner=inner: _require_keywords(one, inner), getattr(value, name))
+        else:
+            fits, expected = _KEYWORDS[keyword]
+            _require(fits(value, limit), value, expected.format(limit))

@@ -12,7 +12,10 @@ from orthoscope.report.document.residual import ResidualDocument
 
 @dataclass(frozen=True, kw_only=True)
 class View(Part):
-    """Metrics of the samples at a layer, or of the tokens within a sequence; null where undefined."""
+    """Metrics of the samples at a layer, or of the tokens within a sequence; null where undefined.
+
+    A metric that is added has the default None, so that documents of before can still be read: it is absent there.
+    """
 
     gap: Annotated[
         Number | None, "Orthogonality gap: 0 for orthogonal samples of equal length, near 1 for one direction."
@@ -232,6 +235,11 @@ class DiagnosisDocument(Part):
     seconds: Annotated[Number, "Time that the diagnosis took.", NOT_NEGATIVE]
     environment: Annotated[Environment, "What the numbers were made with."]
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.quoted_layer is not None and not 0 <= self.quoted_layer < len(self.layers):
+            raise ValueError(f"has quoted_layer {self.quoted_layer}, expected the index of one of its layers")
+
     @property
     def quoted(self) -> Layer | None:
         """The layer whose gap and rank are quoted for the network."""
@@ -266,5 +274,5 @@ class DiagnosisDocument(Part):
 class ReportDocument(Part):
     """Several diagnoses in one file."""
 
-    schema: Literal["orthoscope.report/2"] = "orthoscope.report/2"
+    schema: Literal["orthoscope.report/3"] = "orthoscope.report/3"
     diagnoses: Annotated[tuple[DiagnosisDocument, ...], "The diagnoses."]

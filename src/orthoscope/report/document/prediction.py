@@ -77,6 +77,13 @@ class PredictionDocument(Part):
     seconds: Annotated[Number, "Time that it took.", NOT_NEGATIVE]
     environment: Annotated[Environment, "What the numbers were made with."]
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        depths = [row.depth for row in self.depths]
+        for name in ("deepest", "at_risk_from", "sick_from"):
+            if getattr(self, name) not in (None, *depths):
+                raise ValueError(f"has {name} {getattr(self, name)}, expected one of its depths")
+
     @property
     def possible_rank(self) -> int:
         """Largest rank that the samples can have in a hidden layer."""

@@ -138,7 +138,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         key="slope", group="network", label="gradient growth per weight layer", unit="e-folds", written="factor",
-        decimals=3, axis="linear",
+        axis="linear",
         explanation="Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal, above 1 "
         "explodes, below 1 vanishes.",
         definition="exponential of the slope of the log gradient norm over weight layers, fitted by least squares; "
@@ -242,7 +242,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         key="gradient_slope", group="snapshot", label="gradient growth per weight layer", short="growth/layer",
-        unit="e-folds", written="factor", decimals=3, axis="linear", is_main=True,
+        unit="e-folds", written="factor", axis="linear", is_main=True,
         explanation="Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal.",
     ),
     Quantity(

@@ -64,7 +64,7 @@ class Snapshot(Part):
 class WatchDocument(Part):
     """One network in training: snapshots of it, and what steps of optimizers did to its matrices."""
 
-    schema: Literal["orthoscope.watch/2"] = "orthoscope.watch/2"
+    schema: Literal["orthoscope.watch/3"] = "orthoscope.watch/3"
     name: Annotated[str, "Class of the network."]
     every: Annotated[int, "Optimizer steps between two snapshots.", POSITIVE]
     steps: Annotated[int, "Optimizer steps taken.", NOT_NEGATIVE]
@@ -81,7 +81,7 @@ class WatchDocument(Part):
 class WatchRecordDocument(Part):
     """A line of the log of a network in training: a snapshot of it, or what one step did to its matrices."""
 
-    schema: Literal["orthoscope.watch-record/1"] = "orthoscope.watch-record/1"
+    schema: Literal["orthoscope.watch-record/2"] = "orthoscope.watch-record/2"
     run: Annotated[str, "The same in all lines of one watch."]
     name: Annotated[str, "Class of the network."]
     step: Annotated[int, "Optimizer steps taken before it.", NOT_NEGATIVE]

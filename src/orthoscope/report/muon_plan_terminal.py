@@ -1,33 +1,21 @@
 """Costs of a step of Muon in a terminal: one row per cluster, and below it the bytes of each collective."""
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.padding import Padding
 
 from orthoscope.report.document import MuonPlanDocument, StepCost
-from orthoscope.report.wording import labeled
+from orthoscope.report.layout import labeled, table
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def plan_table(document: MuonPlanDocument) -> RenderableType:
     """Return bytes, memory and work of a step as a table; "max" is the busiest rank."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("layout", no_wrap=True)
-    for heading in (
-        "ranks",
-        "sent\nmax",
-        "sent\nmean",
-        "momentum",
-        "temporary",
-        "TFLOP\nmax",
-        "max to\nmean",
-        "ranks\nat work",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
+    memory = ("momentum", "temporary")
+    sent, work = ("ranks", "sent\nmax", "sent\nmean"), ("TFLOP\nmax", "max to\nmean", "ranks\nat work")
+    made = table("layout", *sent, *memory, *work, words=("layout",))
     for cost in document.plans:
-        table.add_row(
+        made.add_row(
             cost.layout,
             str(cost.ranks),
             amount(cost.bytes_sent.max),
@@ -41,14 +29,12 @@ def plan_table(document: MuonPlanDocument) -> RenderableType:
     first = document.plans[0]
     what = f"{first.parameters} parameters, {first.elements:.3e} elements, {first.dtype}; per rank and step"
     return Group(
-        labeled("MUON", Text(what)),
-        Text(""),
-        table,
-        Text(""),
-        *(labeled(f"{cost.layout} {cost.ranks}", Text(_calls(cost))) for cost in document.plans),
-        labeled("sent", Text("to other ranks, own slice excluded; all_gather around a ring", "dim")),
-        labeled("temporary", Text("by formula: updates and exchange, without the method's work space", "dim")),
-        labeled("TFLOP", Text("five quintic steps for the parameters that the rank owns", "dim")),
+        labeled("MUON", what),
+        Padding(made, (1, 0)),
+        *(labeled(f"{cost.layout} {cost.ranks}", _calls(cost)) for cost in document.plans),
+        labeled("sent", "to other ranks, own slice excluded; all_gather around a ring", "dim"),
+        labeled("temporary", "by formula: updates and exchange, without the method's work space", "dim"),
+        labeled("TFLOP", "five quintic steps for the parameters that the rank owns", "dim"),
     )
 
 

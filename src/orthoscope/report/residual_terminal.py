@@ -3,20 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from orthoscope.report.document import AlignmentStatement, Block, ResidualDocument
-from orthoscope.report.names import folded_names, wrapped
-from orthoscope.report.wording import UNDEFINED, fixed, labeled, number, printable, significant
+from orthoscope.report.folding import wrapped
+from orthoscope.report.layout import labeled, some_names, table
+from orthoscope.report.wording import UNDEFINED, fixed, number, printable, significant
 
 STATE_WORDS = {True: "holds", False: "fails", None: "undefined"}
 _COLORS = {"ALIGNED": "bold green", "PARTLY ALIGNED": "bold yellow", "NOT ALIGNED": "bold red", "UNKNOWN": "bold"}
 _NAME_WIDTH = 32
-_NAMES_SHOWN = 4
 _WIDE = 100  # columns from which a table has room for shapes and energies
 _MOST_BLOCKS = 40
 
@@ -27,7 +25,7 @@ def residual_terminal(document: ResidualDocument) -> RenderableType:
     return Group(
         labeled("VERDICT", Text.assemble(verdict, "  ", printable(document.summary))),
         _facts(document),
-        *(labeled(row.key, Text(statement_words(row))) for row in document.statements),
+        *(labeled(row.key, statement_words(row)) for row in document.statements),
         Padding(_Blocks(document), (1, 0)),
         *_rest(document),
     )
@@ -43,7 +41,7 @@ def statement_words(row: AlignmentStatement) -> str:
 def _facts(document: ResidualDocument) -> RenderableType:
     whole = document.whole
     facts = [
-        printable(document.name),
+        document.name,
         f"{len(document.blocks)} residual branches",
         f"{document.samples} sample{'s' if document.samples > 1 else ''}",
     ]
@@ -54,7 +52,7 @@ def _facts(document: ResidualDocument) -> RenderableType:
         facts.append(f"length of the path over its end-to-end distance {fixed(document.line_shape)}")
     if whole is not None:
         facts.append(f"log σ of the whole network {significant(whole.mean_log)} ± {significant(whole.spread_log)}")
-    return labeled("network", Text(" · ".join([*facts, f"{document.seconds:.1f} s"])))
+    return labeled("network", " · ".join([*facts, f"{document.seconds:.1f} s"]))
 
 
 @dataclass(frozen=True)
@@ -63,17 +61,14 @@ class _Blocks:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         wide = options.max_width >= _WIDE
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        table.add_column("block", overflow="fold", min_width=12)
-        classes = self.document.classes
-        headings = ["σ₁", "1/σ₁", f"σ{classes + 1}/σ₁", "misaligned", "step"]
-        for heading in headings + (["energy", "size"] if wide else []):
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("skip", no_wrap=True)
+        ratio = f"σ{self.document.classes + 1}/σ₁"
+        headings = ("block", "σ₁", "1/σ₁", ratio, "misaligned", "step", *(("energy", "size") if wide else ()), "skip")
+        made = table(*headings, words=("block", "skip"))
+        made.columns[0].min_width, made.columns[-1].no_wrap = 12, True
         blocks = self.document.blocks
         for block in blocks[:_MOST_BLOCKS]:
-            table.add_row(*block_cells(block, wide))
-        yield table
+            made.add_row(*map(Text, block_cells(block, wide)))
+        yield made
         if len(blocks) > _MOST_BLOCKS:
             yield Text(f"… and {len(blocks) - _MOST_BLOCKS} more; --json has them all", "dim")
 
@@ -95,12 +90,11 @@ def block_cells(block: Block, wide: bool) -> list[str]:
     ]
 
 
-def _rest(document: ResidualDocument) -> list[RenderableType]:
-    parts: list[RenderableType] = []
+def _rest(document: ResidualDocument) -> Iterator[RenderableType]:
     left_out = document.left_out
     if left_out:
-        names = folded_names(printable(row.name) or "(model)" for row in left_out)
-        shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
-        parts.append(labeled("left out", Text(f"additions that are no residual branch, in {shown}")))
-        parts.append(labeled("", Text(printable(f"the first: {left_out[0].reason}"), "dim")))
-    return parts + [labeled("note", Text(printable(note))) for note in document.notes]
+        names = some_names(row.name for row in left_out)
+        yield labeled("left out", f"additions that are no residual branch, in {names}")
+        yield labeled("", f"the first: {left_out[0].reason}", "dim")
+    for note in document.notes:
+        yield labeled("note", note)
