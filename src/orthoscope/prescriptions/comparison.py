@@ -270,11 +270,11 @@ def saved_documents(path: Path) -> tuple[DiagnosisDocument, ...]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"there is no file {str(path)!r}: save one with orthoscope diagnose --json") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise ValueError(f"{str(path)!r} is no saved diagnosis: {error}") from None
     schema = content.get("schema") if isinstance(content, dict) else None
     try:
-        if schema == ReportDocument.schema:
+        if str(schema).startswith("orthoscope.report/"):
             return from_data(ReportDocument, content).diagnoses
         return (from_data(DiagnosisDocument, content),)
     except ValueError as error:
