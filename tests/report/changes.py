@@ -18,7 +18,7 @@ def network(name: str, gaps: list[float], text: str = "layer", **changes: Any) -
 
 def comparison(text: str = "layer") -> dict[str, Any]:
     """Sick, then healthy, with one finding that went and one that came."""
-    slope = {"value": -0.4, "standard_error": 0.02, "layers": 3, "unit": "log-gradient per weight layer"}
+    slope = {"value": -0.4, "standard_error": 0.02, "layers": 3, "unit": "e-folds per weight layer"}
     before = network(text, [0.2, 0.5, 0.9], text, verdict="SICK", slope=slope)
     after = network(text, [0.2, 0.25, 0.3], text)
     found = {"check": text, "symptom": "collapse", "severity": "SICK", "layer": text, "reason": f"gone: {text}"}

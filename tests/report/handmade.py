@@ -87,7 +87,7 @@ def document(layers: list[dict[str, Any]] | None = None, sick_at: str | None = N
             "value": 0.01,
             "standard_error": 0.002,
             "layers": 3,
-            "unit": "log-gradient per weight layer",
+            "unit": "e-folds per weight layer",
         },
         "gap": 0.3,
         "quoted_layer": quoted(layers),

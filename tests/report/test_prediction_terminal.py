@@ -1,3 +1,4 @@
+import math
 from io import StringIO
 from itertools import pairwise
 from typing import Any
@@ -60,7 +61,7 @@ def test_the_headline_says_how_deep_of_what_was_asked(made: dict[str, Any], word
 
 def test_the_facts_say_that_nothing_was_measured() -> None:
     words = " ".join(" ".join(rendered(prediction(), 80)).split())
-    assert "network mlp(depth=1..60) · 16 samples · width 32 · starting overlap 0.00" in words
+    assert "network mlp(depth=1..60) · 16 samples · width 32 · mean cosine of the inputs 0.00" in words
     assert "predicted, not measured, in 0.1 s" in words
 
 
@@ -125,11 +126,11 @@ def curve(lines: list[str], name: str) -> str:
 
 def test_curves_have_their_ends_in_numbers() -> None:
     lines = rendered(prediction(), 80)
-    assert curve(lines, "overlap").split()[1::2] == ["0.50", "0.98"]
+    assert curve(lines, "cos").split()[1::2] == ["0.50", "0.98"]
     assert curve(lines, "gap").split()[1::2] == ["0.75", "1.00"]
-    assert curve(lines, "gradient").split()[1::2] == ["×1.01", "×1.8"]
+    assert curve(lines, "growth").split()[1::2] == ["×1.01", "×1.8"]
     ranks = curve(lines, "rank (log)").split()
-    assert ranks[2::2] == ["1", "0.0781"]
+    assert ranks[2::2] == ["16", "1.2"]
     assert ranks[3][0] == "█"
     assert ranks[3] == "".join(sorted(ranks[3], reverse=True))  # falls all the way
 
@@ -141,7 +142,7 @@ def test_the_mark_is_under_the_depth_where_it_stops_being_healthy(width: int) ->
         row["overlap"] = float(row["depth"] >= made["at_risk_from"])
     lines = rendered(made, width)
     mark = next(line for line in lines if "▲" in line)
-    assert curve(lines, "overlap").index("█") == mark.index("▲")
+    assert curve(lines, "cos").index("█") == mark.index("▲")
     assert "at risk from" in mark
 
 
@@ -156,9 +157,17 @@ def test_sick_from_the_beginning_is_one_statement() -> None:
 
 def test_limits_and_hypotheses_are_told() -> None:
     lines = rendered(prediction(), 100)
-    assert "limit        overlap 0.76 as depth grows (mean cosine)  poole2016, equation (3)" in lines
-    assert "says         poole2016, equation (3): infinite width" in lines
-    assert "limit        overlap – as depth grows  poole2016, equation (3)" in rendered(unknown_prediction(), 100)
+    assert "limits       overlap 0.76 at infinite depth (mean cosine), by poole2016, equation (3)" in lines
+    assert "theorems     poole2016, equation (3), assuming infinite width" in lines
+    assert "limits       overlap – at infinite depth, by poole2016, equation (3)" in rendered(unknown_prediction(), 100)
+
+
+def test_a_limit_of_growth_is_a_factor() -> None:
+    made = prediction()
+    made["limit"][0] |= {"name": "gradient growth", "value": math.log(1.5), "unit": "e-folds per layer"}
+    assert "limits       gradient growth ×1.5 per layer at infinite depth, by poole2016, equation (3)" in rendered(
+        made, 100
+    )
 
 
 def test_what_is_unknown_is_a_dash() -> None:

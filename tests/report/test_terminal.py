@@ -60,7 +60,7 @@ def test_a_thousand_layers_fit_on_one_screen():
 
 def test_the_three_states_are_told_apart():
     text = report.text(document(sick_at="4"))
-    assert "found        SICK  sample rank: the reason of sample rank (0.02, limit 0.025)" in text
+    assert "found        SICK  sample rank: the reason of sample rank; limit 2.5%" in text
     assert "clean        live layers" in text
     assert "not checked  token rank: there are no tokens" in text
 
@@ -100,7 +100,7 @@ def test_the_gallery_has_a_row_a_network(width):
     table = rendered(report.gallery_table(documents), width)
     assert max(cell_len(line) for line in table.splitlines()) <= width
     row = next(line for line in table.splitlines() if "net-b" in line)
-    for cell in ("SICK", "collapse", "12.5 of 16", "+0.010 ± 0.002", *(["4", "0.30"] if width > 100 else [])):
+    for cell in ("SICK", "collapse", "12.5 of 16", "×1.01", *(["4", "0.30"] if width > 100 else [])):
         assert cell in row
 
 
