@@ -36,7 +36,7 @@ def test_several_networks_are_compared_in_one_table() -> None:
     shown = orthoscope("predict", TARGET, "mlp(activation=identity, init=orthogonal, depth=1..12)")
     assert shown.returncode == 0, shown.stderr
     lines = shown.stdout.splitlines()
-    assert "ended by" in lines[0]
+    assert "check that fails" in lines[0]
     assert "sample angles" in shown.stdout
     assert "12 of 12" in shown.stdout
 

@@ -37,7 +37,7 @@ def test_a_head_with_fewer_units_than_samples_is_not_quoted(diagnosis: orthoscop
 def test_every_view_gives_the_number_of_the_quoted_layer(diagnosis: orthoscope.Diagnosis, tmp_path: Path) -> None:
     document = diagnosis.as_document()
     gap = f"{document.gap:.2f}"
-    assert f"gap {gap} at 1 " in " ".join(report.text(document).split())
+    assert f"gap {gap} at module 1 " in " ".join(report.text(document).split())
     assert report.frame(document).loc[document.quoted_layer, "gap"] == document.gap
     assert orthoscope.compare(diagnosis, diagnosis).as_document().numbers[0].before == document.gap
     assert orthoscope.prescriptions.comparison.effect(diagnosis).gap == document.gap
