@@ -39,7 +39,7 @@ def test_what_is_no_record_is_passed_over(tmp_path):
 def test_numbers_beyond_the_largest_are_null_and_other_shapes_are_passed_over(tmp_path):
     log = tmp_path / "run.jsonl"
     log.write_text(
-        line(1, diagnosis=document(gap=2.5)).replace("2.5", "-1e999").replace("0.1", "1e999")
+        line(1, diagnosis=document(gap=77.25)).replace("77.25", "-1e999").replace('gap": 0.1', 'gap": 1e999')
         + '{"step": 2, "scalars": [1]}\n{"step": 3, "diagnosis": "HEALTHY"}\n'
         + '{"step": 4, "x": ' + "[" * 200_000 + "\n"
     )  # fmt: skip

@@ -117,7 +117,7 @@ def test_narrow_terminals_drop_numbers_and_wide_ones_name_symptoms() -> None:
     assert "rms" in heads[80]
     assert "symptoms" not in heads[80]
     assert "symptoms" in heads[110]
-    assert "SICK     collapse" in "\n".join(rendered(prediction(), 110))
+    assert "SICK     rank collapse" in "\n".join(rendered(prediction(), 110))
 
 
 def curve(lines: list[str], name: str) -> str:
@@ -165,7 +165,7 @@ def test_limits_and_hypotheses_are_told() -> None:
 def test_a_limit_of_growth_is_a_factor() -> None:
     made = prediction()
     made["limit"][0] |= {"name": "gradient growth", "value": math.log(1.5), "unit": "e-folds per layer"}
-    assert "limits       gradient growth ×1.50 per layer at infinite depth, by poole2016, equation (3)" in rendered(
+    assert "limits       gradient growth ×1.5 per layer at infinite depth, by poole2016, equation (3)" in rendered(
         made, 100
     )
 

@@ -27,10 +27,10 @@ def expecting(**changes: Any) -> dict[str, Any]:
 def test_the_terminal_puts_predicted_beside_measured() -> None:
     words = in_one_line(explained())
     assert (
-        "theory orthogonality gap 0.31 (measured 0.30) · effective rank 9.5 (12) of 16 · mean overlap 0.26 (0.25)"
+        "predicted orthogonality gap 0.31 (measured 0.30) · effective rank 9.5 (12) of 16 · mean overlap 0.26 (0.25)"
         in words
     )
-    assert "gradient slope ×1.02 (×1.01) poole2016" in words
+    assert "gradient growth per weight layer ×1.02 (×1.01), by poole2016" in words
 
 
 def test_theory_comes_after_the_layers_and_before_the_checks() -> None:
@@ -47,7 +47,7 @@ def test_sources_of_the_same_paper_are_named_once_in_a_terminal() -> None:
     made["prediction"]["sources"] = [
         {"source": f"{key}, equation ({number})", "assumes": ""} for key in ("b2017", "a2016") for number in (1, 2)
     ]
-    assert theory_words(made).endswith("  b2017; a2016")
+    assert theory_words(made).endswith(", by b2017, a2016")
 
 
 @pytest.mark.parametrize("unsaid", EXPECTED)

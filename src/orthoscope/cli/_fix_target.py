@@ -3,15 +3,15 @@
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_model
 from torch import nn
 
-from orthoscope.cli.app import show, write
-from orthoscope.files import replace as write_whole
+from orthoscope.cli.app import show, write, write_text
 from orthoscope.files import replacing
 from orthoscope.models import TargetError, resolve, resolve_batch
 from orthoscope.prescriptions.confirmation import confirm
@@ -20,21 +20,6 @@ from orthoscope.prescriptions.trials import Fix, Progress, fix
 from orthoscope.report.document import FixOutcome
 
 DONE, NOT_MENDED = 0, 1
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where results go; nothing is written to a place that is None."""
-
-    weights: Path | None = None
-    snippet: Path | None = None
-    json: str | None = None  # "-" is standard output
-    html: Path | None = None  # written whatever came of it: what was tried is worth reading
-
-    @staticmethod
-    def within(folder: Path, html: Path | None = None) -> "Places":
-        """All of them in one folder, but the page."""
-        return Places(folder / "fixed.safetensors", folder / "fix.py", str(folder / "fix.json"), html)
 
 
 def fix_target(
@@ -84,7 +69,7 @@ def fix_target(
         found.after.compute_details()
     if steps is not None and found.steps:
         try:
-            options = {"batch": example, "steps": steps, "seed": seed}
+            options: dict[str, Any] = {"batch": example, "steps": steps, "seed": seed}
             before = confirm(model, diagnosis=found.before, progress=part(0.5, 0.25), **options)
             after = confirm(found.model, diagnosis=found.after, progress=part(0.75, 0.25), **options)
             found = replace(found, confirmations=(before, after))
@@ -100,21 +85,20 @@ def _refuted(found: Fix) -> bool:
     return found.confirmations is not None and found.confirmations[1].trains is False
 
 
-def conclude(found: Fix, places: Places) -> int:
-    """Show a fix and write it where it was asked for; gives the exit code."""
-    document = found.as_document(details=places.html is not None or places.json is not None)
-    show([document], to_stderr=places.json == "-")
+def conclude(found: Fix, weights: Path | None, code: Path | None, html: Path | None, json: str | None) -> int:
+    """Show a fix and write it where it was asked for, the page whatever came of it; gives the exit code."""
+    document = found.as_document(details=html is not None or json is not None)
+    show([document], to_stderr=json == "-")
     if found.steps:
-        for path in filter(None, (places.weights, places.snippet)):
+        for path in filter(None, (weights, code)):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path == places.weights:
-                write_weights(path, found.model)
-            else:
-                write_whole(path, found.snippet)
-            print(f"wrote {path}", file=sys.stderr)
-    elif any((places.weights, places.snippet, places.json not in (None, "-"))):
+        if weights is not None:
+            write_weights(weights, found.model)
+            print(f"wrote {weights}", file=sys.stderr)
+        write_text(found.snippet, code)
+    elif any((weights, code, json not in (None, "-"))):
         print("nothing was changed: no weights, code or JSON are written", file=sys.stderr)
-    write([document], places.html, places.json if found.steps or places.json == "-" else None)
+    write([document], html, json if found.steps or json == "-" else None)
     failed = found.outcome in (FixOutcome.NOTHING_HELPED, FixOutcome.TRAINED)
     return NOT_MENDED if failed or _refuted(found) else DONE
 

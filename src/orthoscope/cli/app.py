@@ -66,6 +66,17 @@ def write(documents: "Sequence[Document]", html: Path | None, json: str | None) 
         print(report.report_json(documents))
 
 
+def write_text(content: str, path: str | Path | None) -> None:
+    """Print text if its place is "-", or write it whole and say where."""
+    from orthoscope.files import replace
+
+    if path == "-":
+        print(content, end="")
+    elif path is not None:
+        replace(Path(path), content)
+        print(f"wrote {path}", file=sys.stderr)
+
+
 def refuse_unwritable(html: Path | None, json: str | None, markdown: Path | None = None) -> None:
     """Say now, not after minutes of work, that an output cannot be written."""
     for path, suffix in ((html, ".html"), (json if json != "-" else None, ".json"), (markdown, ".md")):

@@ -1,15 +1,11 @@
 """`orthoscope compare`: two documents side by side."""
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from orthoscope.cli.app import FOUND, app, refuse_unwritable, show, write
-
-if TYPE_CHECKING:
-    from orthoscope.report.document import Verdicts
+from orthoscope.cli.app import FOUND, app, refuse_unwritable, show, write, write_text
 
 
 @app.command
@@ -39,7 +35,6 @@ def compare(
     fail_if_worse
         Exit code 1 if a verdict is worse than it was.
     """
-    from orthoscope.files import replace as write_whole
     from orthoscope.prescriptions.comparison import compared_files
     from orthoscope.report import comparison_markdown
 
@@ -51,16 +46,7 @@ def compare(
         raise ValueError("a page or JSON holds one comparison: compare files of one network each")
     for document in documents:
         show([document], to_stderr="-" in (markdown, json))
-    comment = "\n".join(comparison_markdown(document) for document in documents)
-    if markdown == "-":
-        print(comment, end="")
-    elif markdown is not None:
-        write_whole(Path(markdown), comment)
-        print(f"wrote {markdown}", file=sys.stderr)
+    write_text("\n".join(comparison_markdown(document) for document in documents), markdown)
     write(documents, html, json)
-    worse = any(_worse(document.verdict) for document in documents)
+    worse = any(document.verdict.after.rank > document.verdict.before.rank for document in documents)
     return FOUND if fail_if_worse and worse else 0
-
-
-def _worse(verdict: "Verdicts") -> bool:
-    return verdict.after.rank > verdict.before.rank

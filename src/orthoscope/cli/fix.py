@@ -70,12 +70,13 @@ def fix(
     refuse_unwritable(html, json)
     refuse_unwritable_as(weights, ".safetensors")
     refuse_unwritable_as(snippet, ".py")
-    from orthoscope.cli._fix_target import Places, conclude, fix_target
+    from orthoscope.cli._fix_target import conclude, fix_target
 
-    places = Places(weights, snippet, json, html) if output is None else Places.within(output, html)
-    training, details = steps if confirm else None, places.html is not None or places.json is not None
+    if output is not None:
+        weights, snippet, json = output / "fixed.safetensors", output / "fix.py", str(output / "fix.json")
+    training, details = steps if confirm else None, html is not None or json is not None
     with progress_bar() as (advance, note):
         found = fix_target(
-            target, batch, samples, seed, training, trained, reinitialize, places.weights, details, advance, note
+            target, batch, samples, seed, training, trained, reinitialize, weights, details, advance, note
         )
-    return conclude(found, places)  # after the bar is gone
+    return conclude(found, weights, snippet, html, json)  # after the bar is gone

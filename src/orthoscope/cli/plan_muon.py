@@ -1,13 +1,11 @@
 """`orthoscope plan-muon`: the cost of a step of Muon on a cluster, before there is one."""
 
 import re
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from orthoscope.cli.app import app, refuse_unwritable
+from orthoscope.cli.app import app, refuse_unwritable, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
     from orthoscope.optim.muon.cost import MuonCost
-    from orthoscope.report.document import MuonPlanDocument, StepCost
+    from orthoscope.report.document import MuonPlanDocument
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 _SHORT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp64": "float64"}
@@ -57,7 +55,6 @@ def plan_muon(
 
     from rich.console import Console
 
-    from orthoscope.files import replace as write_whole
     from orthoscope.optim.muon.cost import model_shapes, muon_cost
     from orthoscope.report.document import to_data
     from orthoscope.report.muon_plan_terminal import plan_table
@@ -73,39 +70,32 @@ def plan_muon(
     ]
     document = plan_document(costs)
     Console(stderr=json == "-").print(plan_table(document))
-    content = strict_json.dumps(to_data(document), allow_nan=False, indent=1) + "\n"
-    if json == "-":
-        print(content, end="")
-    elif json is not None:
-        write_whole(Path(json), content)
-        print(f"wrote {json}", file=sys.stderr)
+    write_text(strict_json.dumps(to_data(document), allow_nan=False, indent=1) + "\n", json)
     return 0
 
 
 def plan_document(costs: "Sequence[MuonCost]") -> "MuonPlanDocument":
     """Write down the costs of a step on several clusters."""
-    from orthoscope.report.document import MuonPlanDocument
-
-    return MuonPlanDocument(plans=tuple(map(_step_cost, costs)))
-
-
-def _step_cost(cost: "MuonCost") -> "StepCost":
-    from orthoscope.report.document import PerProcess, StepCost, copied
+    from orthoscope.report.document import MuonPlanDocument, PerProcess, StepCost, copied
 
     def summary(values: tuple[int, ...]) -> PerProcess:
         return PerProcess(max=max(values), mean=sum(values) / len(values))
 
-    return copied(
-        StepCost,
-        cost,
-        bytes_sent=summary(cost.total_sent),
-        bytes_sent_by_call={call: summary(sent) for call, sent in cost.sent.items()},
-        momentum_bytes=summary(cost.momentum),
-        temporary_bytes=summary(cost.temporary),
-        flops=summary(cost.flops),
-        busiest_to_mean=max(cost.flops) * len(cost.flops) / sum(cost.flops) if any(cost.flops) else 1.0,
-        ranks_with_work=sum(count > 0 for count in cost.owned),
+    plans = (
+        copied(
+            StepCost,
+            cost,
+            bytes_sent=summary(cost.total_sent),
+            bytes_sent_by_call={call: summary(sent) for call, sent in cost.sent.items()},
+            momentum_bytes=summary(cost.momentum),
+            temporary_bytes=summary(cost.temporary),
+            flops=summary(cost.flops),
+            busiest_to_mean=max(cost.flops) * len(cost.flops) / sum(cost.flops) if any(cost.flops) else 1.0,
+            ranks_with_work=sum(count > 0 for count in cost.owned),
+        )
+        for cost in costs
     )
+    return MuonPlanDocument(plans=tuple(plans))
 
 
 def parsed_shapes(text: str) -> list[tuple[int, ...]]:

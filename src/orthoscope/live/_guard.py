@@ -4,6 +4,7 @@ A token in the URL keeps other users and other pages out, the Host header keeps 
 (DNS rebinding), the Origin header keeps out forms and scripts of other sites, sizes are bounded.
 """
 
+import contextlib
 import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -76,21 +77,17 @@ class Guard:
         if port != str(self.port):
             return False
         name = name.strip("[]").lower()
-        if self.host in LOOPBACK:
+        if name in LOOPBACK or self.host in LOOPBACK:
             return name in LOOPBACK
-        return name == self.host.lower() or name in LOOPBACK or (_is_any(self.host) and _is_address(name))
+        listening = _address(self.host)
+        is_any = listening is not None and listening.is_unspecified
+        return name == self.host.lower() or (is_any and _address(name) is not None)
 
 
-def _is_any(host: str) -> bool:
-    return _is_address(host) and ipaddress.ip_address(host).is_unspecified
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host)
+    return None
 
 
 def _with_headers(send: Send) -> Send:

@@ -2,13 +2,10 @@
 
 import importlib
 import math
-from collections.abc import Sequence
 from types import NoneType
 from typing import Any, get_args
 
 from orthoscope.report.document import (
-    Block,
-    Depth,
     DiagnosisDocument,
     Document,
     Expected,
@@ -49,7 +46,7 @@ def frame(content: Any, library: str = "pandas") -> Any:
         raise ModuleNotFoundError(
             f"to_frame needs {library}, which is not installed: pip install {library}, or ask for {other!r}"
         ) from None
-    return module.DataFrame(_columns(rows))
+    return module.DataFrame({name: [row[name] for row in rows] for name in (rows[0] if rows else ())})
 
 
 def frame_rows(document: Document) -> list[Row]:
@@ -58,16 +55,13 @@ def frame_rows(document: Document) -> list[Row]:
         case DiagnosisDocument():
             return [_layer(layer) for layer in document.layers]
         case PredictionDocument():
-            return [_depth(row) for row in document.depths]
+            symptoms = (", ".join(dict.fromkeys(one.symptom for one in row.findings)) for row in document.depths)
+            return [_plain(row) | {"symptoms": words} for row, words in zip(document.depths, symptoms, strict=True)]
         case ResidualDocument():
-            return [_block(block) for block in document.blocks]
+            return [_plain(block) | {"sigma1": _number(block.sigma1)} for block in document.blocks]
         case WatchDocument():
             return [_snapshot(record) for record in document.history]
     raise ValueError(f"a document of {document.schema} has no table: ask one of the diagnoses in it")
-
-
-def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
 def _plain(part: Part) -> Row:
@@ -100,14 +94,6 @@ def _layer(layer: Layer) -> Row:
     if layer.rank_deficient:
         row["isometry_gap"] = math.inf
     return row | _optional(Expected, layer.predicted, "predicted_")
-
-
-def _depth(row: Depth) -> Row:
-    return _plain(row) | {"symptoms": ", ".join(dict.fromkeys(finding.symptom for finding in row.findings))}
-
-
-def _block(block: Block) -> Row:
-    return _plain(block) | {"sigma1": _number(block.sigma1)}
 
 
 def _snapshot(record: Snapshot) -> Row:

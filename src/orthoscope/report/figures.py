@@ -1,7 +1,6 @@
 """A document as a matplotlib figure: profiles along the network, measured as lines, theory dashed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
 from orthoscope.report.dataframes import Row, frame_rows
@@ -20,13 +19,7 @@ from orthoscope.report.wording import LONGEST_TITLE, printable, shortened
 _MEASURED, _THEORY = "#0072b2", "#d55e00"  # told apart by color-blind readers: Okabe & Ito
 
 
-@dataclass(frozen=True)
-class _Panel:
-    """One small plot of a quantity: the column that was measured and the one that theory predicts, empty if none."""
-
-    quantity: Quantity
-    measured: str
-    predicted: str = ""
+_Panel = tuple[Quantity, str, str]  # with the column that was measured, and the one that theory predicts
 
 
 def figure(content: Any) -> Any:
@@ -55,32 +48,29 @@ def figure(content: Any) -> Any:
 
 def _panels(document: Document) -> tuple[list[_Panel], str]:
     """Return a panel for every main quantity, and what runs along the horizontal axis."""
-    layer = [quantity for quantity in quantities("layer") if quantity.is_main]
+    layer = [one for one in quantities("layer") if one.is_main]
     if isinstance(document, PredictionDocument):
-        found = [*layer, *quantities("depth")]
-        known = {field.name for field in fields(Depth)}
-        shown = [one for one in found if one.is_main and one.key in known and one.axis != "log"]
-        return [_Panel(quantity, "", quantity.key) for quantity in shown], "depth"
+        shown = [one for one in (*layer, *quantities("depth")) if one.is_main and one.axis != "log"]
+        return [(one, "", one.key) for one in shown if one.key in Depth.__dataclass_fields__], "depth"
     if isinstance(document, WatchDocument):
-        return [_Panel(quantity, quantity.key) for quantity in quantities("snapshot") if quantity.is_main], "step"
+        return [(one, one.key, "") for one in quantities("snapshot") if one.is_main], "step"
     if isinstance(document, ResidualDocument):
-        return [_Panel(quantity, quantity.key) for quantity in quantities("block") if quantity.is_main], "block"
-    return [_Panel(one, one.key, f"predicted_{one.key}" if one.is_predicted else "") for one in layer], "module call"
+        return [(one, one.key, "") for one in quantities("block") if one.is_main], "block"
+    return [(one, one.key, f"predicted_{one.key}" if one.is_predicted else "") for one in layer], "module call"
 
 
 def _draw(axes: Any, panel: _Panel, rows: Sequence[Row], along: str) -> None:
-    quantity = panel.quantity
+    quantity, measured, predicted = panel
     places = [row.get(along, index) for index, row in enumerate(rows, start=1)]
-    if panel.measured:
-        axes.plot(places, [row[panel.measured] for row in rows], color=_MEASURED, marker=".", label="measured")
-    if panel.predicted:
-        known = [(place, row[panel.predicted]) for place, row in zip(places, rows, strict=True)]
-        known = [(place, value) for place, value in known if value == value]  # gaps are modules that theory passes by
-        if known:
-            axes.plot(*zip(*known, strict=True), color=_THEORY, linestyle="--", label="theory")
-    if quantity.axis == "log" and any(row[panel.measured or panel.predicted] > 0 for row in rows):
+    if measured:
+        axes.plot(places, [row[measured] for row in rows], color=_MEASURED, marker=".", label="measured")
+    known = [(place, row[predicted]) for place, row in zip(places, rows, strict=True) if predicted]
+    known = [(place, value) for place, value in known if value == value]  # gaps are modules that theory passes by
+    if known:
+        axes.plot(*zip(*known, strict=True), color=_THEORY, linestyle="--", label="theory")
+    if quantity.axis == "log" and any(row[measured or predicted] > 0 for row in rows):
         axes.set_yscale("log")
     axes.set_title(f"{quantity.label} ({quantity.unit})" if quantity.unit else quantity.label, fontsize="medium")
     axes.set_xlabel(along)
-    if panel.measured and panel.predicted and axes.lines[1:]:
+    if measured and known:
         axes.legend(fontsize="small")

@@ -221,16 +221,15 @@ def _checks(document: DiagnosisDocument) -> Iterator[RenderableType]:
 def _found(finding: Finding) -> Text:
     reason = f"  {printable(finding.check)}: {printable(finding.reason)}"
     # The sentence has the measured number; where any count is too many there is no limit to name.
-    limit = f"; limit {_limit(finding)}" if finding.threshold else ""
+    limit = f"; limit {_limit(finding.threshold, str(finding.unit))}" if finding.threshold else ""
     return Text.assemble(verdict_text(finding.severity), reason, limit)
 
 
-def _limit(finding: Finding) -> str:
+def _limit(value: float, unit: str) -> str:
     """Return a limit in the unit of the sentence: growth as a factor, a share in percent."""
-    if is_growth(finding.unit):
-        return factor(finding.threshold)
-    is_share = str(finding.unit).startswith("share") and finding.threshold is not None
-    return f"{100 * finding.threshold:.3g}%" if is_share else significant(finding.threshold)
+    if is_growth(unit):
+        return factor(value)
+    return f"{100 * value:.3g}%" if unit.startswith("share") else significant(value)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import Enum
+from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -131,9 +132,9 @@ class _Misfit(Exception):  # noqa: N818 - it becomes a ValueError once its place
 _Reader = Callable[[Any], Any]
 
 
-def _is_number(value: Any, kinds: type | UnionType = int | float) -> bool:
+def _is_number(value: Any) -> bool:
     try:
-        return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # an integer of hundreds of digits
         return False
 
@@ -141,7 +142,7 @@ def _is_number(value: Any, kinds: type | UnionType = int | float) -> bool:
 _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     str: (lambda value: isinstance(value, str), "text"),
     bool: (lambda value: isinstance(value, bool), "true or false"),
-    int: (lambda value: _is_number(value, int), "a whole number"),
+    int: (lambda value: isinstance(value, int) and _is_number(value), "a whole number"),
     Number: (_is_number, "a number that JSON can hold"),
     NoneType: (lambda value: value is None, "null"),
 }
@@ -221,7 +222,7 @@ def _object_reader(kind: type[Part]) -> _Reader:
     if kind in _readers:
         return _readers[kind]
     known = {field.name: field for field in declared_fields(kind)}
-    readers = {name: _constrained(_reader(field.hint), field.keywords) for name, field in known.items()}
+    readers = {name: _reader(field.hint) for name, field in known.items()}
     required = [name for name, field in known.items() if not field.optional]
 
     def read_object(value: Any) -> Any:
@@ -234,9 +235,12 @@ def _object_reader(kind: type[Part]) -> _Reader:
         for name in value:
             if name not in known:
                 raise _Misfit(f"has a field {name!r}, expected none of that name in this version")
-        found = {known[name].attribute: _within(name, readers[name], one) for name, one in value.items()}
+        found = {name: _within(name, readers[name], one) for name, one in value.items()}
+        for name, one in found.items():
+            if known[name].keywords:
+                _within(name, partial(_require_keywords, keywords=known[name].keywords), one)
         try:
-            return kind(**found)
+            return kind(**{known[name].attribute: one for name, one in found.items()})
         except ValueError as error:  # fields that contradict each other
             raise _Misfit(str(error)) from None
 
@@ -280,26 +284,15 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-def _constrained(read: _Reader, keywords: Mapping[str, Any]) -> _Reader:
-    """Return a reader that also enforces keywords of JSON Schema."""
-
-    def read_constrained(value: Any) -> Any:
-        found = read(value)
-        _require_keywords(found, keywords)
-        return found
-
-    return read_constrained if keywords else read
-
-
 def _require_keywords(value: Any, keywords: Mapping[str, Any]) -> None:
     """Check what was read; null, where its type allows it, satisfies every keyword."""
     for keyword, limit in keywords.items() if value is not None else ():
         if keyword == "items":
             for index, one in enumerate(value):
-                _within(index, lambda one, limit=limit: _require_keywords(one, limit), one)
+                _within(index, partial(_require_keywords, keywords=limit), one)
         elif keyword == "properties":
             for name, inner in limit.items():
-                _within(name, lambda one, inner=inner: _require_keywords(one, inner), getattr(value, name))
+                _within(name, partial(_require_keywords, keywords=inner), getattr(value, name))
         else:
             fits, expected = _KEYWORDS[keyword]
             _require(fits(value, limit), value, expected.format(limit))
