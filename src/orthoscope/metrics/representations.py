@@ -5,15 +5,17 @@ mean is subtracted first: ReLU layers have a large common mean, which can mask o
 All are unchanged by rotation and by scale, and undefined (nan) for a batch that is zero.
 
 The second half takes the Gram matrix $G = HH^\top$ or the singular values, which probe and watcher have already.
+`Representation` holds what a diagnosis measures of a layer: a metric is added there and in `metrics_of_factors`.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg import contrasts, gram_factor, singular_values, triangle_condition
+from orthoscope.linalg import contrasts, gram_factor, gram_singular_values, singular_values, triangle_condition
 
 Hidden = Float[Tensor, "*batch samples units"]
 Spectrum = Float[Tensor, "*batch values"]
@@ -27,6 +29,47 @@ RANK_DEFICIENT = 1e14
 # together they cost at most five of sixteen digits, and pivots of matrices without structure grow to n^(2/3).
 _WELL_CONDITIONED = 1e3
 _LARGEST_GROWTH = 100.0
+
+
+@dataclass(frozen=True)
+class Representation:
+    """Metrics of samples, or of tokens; nan where undefined.
+
+    Attributes:
+        gap: Orthogonality gap.
+        isometry_gap: Isometry gap; infinite if the samples are linearly dependent.
+        effective_rank: Effective rank.
+        stable_rank: Stable rank.
+        numerical_rank: Numerical rank in float32.
+        overlap: Mean cosine of two samples.
+        mean_energy: Share of the energy in the mean of the batch.
+    """
+
+    gap: float
+    isometry_gap: float
+    effective_rank: float
+    stable_rank: float
+    numerical_rank: float
+    overlap: float
+    mean_energy: float
+
+
+def metrics_of_factors(factors: Gram) -> Float[Tensor, "*batch metrics"]:
+    r"""The fields of `Representation`, in their order, of samples with the triangular factor $FF^\top = HH^\top$."""
+    # Scaled first: squares of tiny activations would underflow.
+    factors = factors / factors.abs().amax((-2, -1), keepdim=True)
+    gram = factors @ factors.mT
+    spectrum = gram_singular_values(gram)
+    columns = {
+        "gap": gram_gap(gram),
+        "isometry_gap": factor_isometry_gap(factors),
+        "effective_rank": entropy_rank(spectrum),
+        "stable_rank": energy_rank(spectrum),
+        "numerical_rank": counted_rank(spectrum, factors.shape[-1], torch.float32),
+        "overlap": gram_overlap(gram),
+        "mean_energy": gram_mean_energy(gram),
+    }
+    return torch.stack([columns[name] for name in Representation.__dataclass_fields__], dim=-1)
 
 
 def orthogonality_gap(hidden: Hidden, centered: bool = False) -> Scalar:

@@ -10,16 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.findings import Status
-from orthoscope.linalg import gram_singular_values
-from orthoscope.metrics.representations import (
-    counted_rank,
-    energy_rank,
-    entropy_rank,
-    factor_isometry_gap,
-    gram_gap,
-    gram_mean_energy,
-    gram_overlap,
-)
+from orthoscope.metrics.representations import Representation, metrics_of_factors
 from orthoscope.probe.hooks import ModuleCall, Observer, class_name, owned_parameters
 from orthoscope.probe.samples import Call, tensors_in
 
@@ -28,29 +19,6 @@ _IDENTICAL = 1e-13
 
 # Elements of factors that are stacked at once, half a megabyte in float64: temporaries stay in the cache.
 _STACK_ELEMENTS = 1 << 16
-
-
-@dataclass(frozen=True)
-class Representation:
-    """Metrics of samples, or of tokens, defined in `orthoscope.metrics`; nan where undefined.
-
-    Attributes:
-        gap: Orthogonality gap.
-        isometry_gap: Isometry gap; infinite if the samples are linearly dependent.
-        effective_rank: Effective rank.
-        stable_rank: Stable rank.
-        numerical_rank: Numerical rank in float32.
-        overlap: Mean cosine of two samples.
-        mean_energy: Share of the energy in the mean of the batch.
-    """
-
-    gap: float
-    isometry_gap: float
-    effective_rank: float
-    stable_rank: float
-    numerical_rank: float
-    overlap: float
-    mean_energy: float
 
 
 @dataclass(frozen=True)
@@ -214,7 +182,7 @@ def representations(factors: Sequence[Float[Tensor, "_ _"]]) -> list[Representat
     """
     results: list[Representation | None] = [None] * len(factors)
     for indices, stack in measurable_stacks(factors):
-        for index, row in zip(indices, _metrics(stack).tolist(), strict=True):
+        for index, row in zip(indices, metrics_of_factors(stack).tolist(), strict=True):
             results[index] = Representation(*row)
     return results
 
@@ -246,25 +214,6 @@ def _stacks(factors: Sequence[Float[Tensor, "_ _"]]) -> Iterator[tuple[list[int]
 def largest_of(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "layers"]:
     """The largest size of an entry: 0 for a zero matrix, nan or infinite for one that is not finite."""
     return stack.abs().amax((-2, -1))
-
-
-def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "layers metrics"]:
-    """The fields of `Representation`, in their order."""
-    samples = stack.shape[-1]
-    # Scaled first: squares of tiny activations would underflow.
-    stack = stack / largest_of(stack)[:, None, None]
-    inner = stack @ stack.mT
-    spectrum = gram_singular_values(inner)
-    columns = {
-        "gap": gram_gap(inner),
-        "isometry_gap": factor_isometry_gap(stack),
-        "effective_rank": entropy_rank(spectrum),
-        "stable_rank": energy_rank(spectrum),
-        "numerical_rank": counted_rank(spectrum, samples, torch.float32),
-        "overlap": gram_overlap(inner),
-        "mean_energy": gram_mean_energy(inner),
-    }
-    return torch.stack([columns[name] for name in Representation.__dataclass_fields__], dim=-1)
 
 
 def _token_views(calls: Sequence[ModuleCall]) -> list[Representation | None]:
