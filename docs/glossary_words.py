@@ -102,8 +102,8 @@ WORDS: dict[str, str] = {
         "connections drives it to 1."
     ),
     "trainability plane": (
-        "The plot of the orthogonality gap (samples) against the gradient slope. Networks that train have"
-        " both near 0 or moderate; the points around yours are networks whose training is known."
+        "The plot of the orthogonality gap (samples) against the gradient growth per weight layer. Networks that "
+        "train are near ×1, with a small or moderate gap; the points around yours are networks whose training is known."
     ),
     "vanish": (
         "Vanishing gradients: the norm of the gradient decays from the output toward the input by more than the "

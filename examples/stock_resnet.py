@@ -33,7 +33,7 @@ def remove_batch_norm_(model: nn.Module) -> None:
 def report(title: str, model: nn.Module, images: torch.Tensor) -> None:
     diagnosis = orthoscope.diagnose(model, images)
     output = diagnosis.layers[-1]
-    print(f"{title}: {diagnosis.verdict}, risk {diagnosis.risk:.2f}")
+    print(f"{title}: {diagnosis.verdict}, risk of not training {diagnosis.risk:.0%}")
     print(f"  effective rank at the output: {output.effective_rank:.1f} of {output.capacity}")
     print(f"  gradient norm: a factor of {math.exp(diagnosis.slope):.2f} per layer toward the input")
 

@@ -54,8 +54,8 @@ def calibration_statements() -> list[str]:
         f"| fixed | {cured:.0%} of those called sick that did not train do train after",
         f"right for {kinds['mlp']} of fully connected and residual networks, {kinds['convnet']} of convolutional ones "
         f"and {kinds['transformer']} of Transformers.",
-        f"variance {accuracy['variance alone']}, mean cosine {accuracy['mean cosine alone']}, gradient slope "
-        f"{accuracy['gradient slope alone']}.",
+        f"variance {accuracy['variance alone']}, mean cosine {accuracy['mean cosine alone']}, "
+        f"gradient growth per layer {accuracy['gradient slope alone']}.",
     ]
 
 
@@ -71,5 +71,5 @@ def test_every_number_of_the_readme_is_that_of_committed_results() -> None:
 
 def test_the_layer_that_the_readme_names_is_the_one_that_its_code_prints() -> None:
     printed = next(code for language, code in BLOCKS if language == "text")
-    assert printed.splitlines()[0].split()[-1] == "9"
+    assert printed.splitlines()[1] == "rank collapse from layer 9 on"
     assert "By layer 9 the samples" in README

@@ -11,14 +11,17 @@ from enum import StrEnum
 class Verdict(StrEnum):
     """How likely it is that the network trains; the worst finding decides."""
 
-    HEALTHY = "HEALTHY"
-    AT_RISK = "AT RISK"
-    SICK = "SICK"
+    rank: int  # 0 for healthy, 1 for at risk, 2 for sick, so that verdicts can be compared
 
-    @property
-    def rank(self) -> int:
-        """0 for healthy, 1 for at risk, 2 for sick, so that verdicts can be compared."""
-        return list(Verdict).index(self)
+    def __new__(cls, word: str, rank: int = 0) -> "Verdict":
+        """Make a member: the word is its value."""
+        member = str.__new__(cls, word)
+        member._value_, member.rank = word, rank
+        return member
+
+    HEALTHY = "HEALTHY", 0
+    AT_RISK = "AT RISK", 1
+    SICK = "SICK", 2
 
 
 class Symptom(StrEnum):

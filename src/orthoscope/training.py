@@ -128,9 +128,7 @@ def _steps(epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]], steps: int) -> 
 
 
 class _DivergedError(ArithmeticError):
-    def __init__(self, loss: float) -> None:
-        super().__init__(f"the loss is {loss}")
-        self.loss = loss
+    """The loss, its only argument, is not finite."""
 
 
 def _step(
@@ -155,7 +153,7 @@ def _step(
     try:
         return float(optimizer.step(closure))
     except _DivergedError as diverged:
-        return diverged.loss
+        return float(diverged.args[0])
 
 
 def _reason_to_stop(history: History, patience: int | None) -> str:

@@ -82,3 +82,11 @@ def test_what_is_not_a_function_of_one_number_is_refused(given: object, complain
 def test_gain_zero_and_nonpositive_variances_are_refused(gain: float, variance: float) -> None:
     with pytest.raises(ValueError, match="must be"):
         nonlinearity("tanh", gain).with_input_scale(variance)
+
+
+@pytest.mark.parametrize("module", [nn.SiLU, nn.ELU])
+def test_a_module_that_works_in_place_is_the_same_function(module: type[nn.Module]) -> None:
+    points = torch.linspace(-2, 2, 9, dtype=torch.float64)
+    given = points.clone()
+    assert torch.equal(nonlinearity(module(inplace=True))(given), nonlinearity(module())(points))
+    assert torch.equal(given, points), "the arguments are not overwritten"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from orthoscope.chains._rotations import (
+from orthoscope.chains._weights import (
     Reflections,
     _unfolded,
     folded_shape,

@@ -1,6 +1,7 @@
 """`orthoscope compare`: two saved diagnoses, in a terminal, as Markdown and as a document."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -9,9 +10,8 @@ import torch
 
 import orthoscope
 from orthoscope import cli, report
-from orthoscope.diagnosis.saved import saved_diagnosis
 from orthoscope.prescriptions.comparison import compared_files
-from orthoscope.report.document import DiagnosisDocument, from_data, to_data
+from orthoscope.report.document import to_data
 
 pytestmark = pytest.mark.slow
 
@@ -32,32 +32,17 @@ def run(*words: str) -> int:
     return int(cli.app(list(words), exit_on_error=False, print_error=False, result_action="return_value"))
 
 
-def test_a_saved_diagnosis_is_the_one_that_was_saved(pair: tuple[orthoscope.Diagnosis, ...]) -> None:
-    for one in pair:
-        again = saved_diagnosis(from_data(DiagnosisDocument, json.loads(one.to_json())))
-        assert (again.verdict, again.symptoms, again.summary) == (one.verdict, one.symptoms, one.summary)
-        assert (again.slope, again.gap) == (one.slope, one.gap)
-        assert [layer.isometry_gap for layer in again.layers] == [layer.isometry_gap for layer in one.layers]
-        assert again.findings == one.findings
-
-
 def test_files_are_compared_as_the_diagnoses_are(
     pair: tuple[orthoscope.Diagnosis, orthoscope.Diagnosis], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, after = (tmp_path / name for name in ("before.json", "after.json"))
     pair[0].save(before)
     pair[1].save(after)
-    (compared,) = compared_files(before, after)
-    document = to_data(compared)
+    (document,) = compared_files(before, after)
     expected = orthoscope.compare(*pair)
-    assert {**document, "environment": 0, "before": 0, "after": 0} == {
-        **json.loads(expected.to_json()),
-        "environment": 0,
-        "before": 0,
-        "after": 0,
-    }
-    assert document["before"] == json.loads(before.read_text())["diagnoses"][0]
-    jsonschema.validate(document, report.schema())
+    assert to_data(document) == json.loads(expected.to_json())
+    assert to_data(document.before) == json.loads(before.read_text())["diagnoses"][0]
+    jsonschema.validate(to_data(document), report.schema())
     assert run("compare", str(before), str(after), "--markdown", "-", "--fail-if-worse") == 0
     shown = capsys.readouterr()
     assert shown.out == expected.markdown()
@@ -71,11 +56,11 @@ def test_files_are_compared_as_the_diagnoses_are(
 
 def test_several_networks_are_paired_by_name(pair: tuple[orthoscope.Diagnosis, ...], tmp_path: Path) -> None:
     one, two = tmp_path / "one.json", tmp_path / "two.json"
-    first, second = pair[0].document(), pair[1].document()
-    report.write(one, [first, {**second, "name": "other"}])
-    report.write(two, [{**first, "name": "new"}, {**second, "name": "net"}])
+    first, second = pair[0].as_document(), pair[1].as_document()
+    report.write(one, [first, replace(second, name="other")])
+    report.write(two, [replace(first, name="new"), replace(second, name="net")])
     assert [document.name for document in compared_files(one, two)] == ["net"]
-    report.write(two, [{**first, "name": "new"}])
+    report.write(two, [replace(first, name="new")])
     with pytest.raises(ValueError, match="no network of the same name"):
         compared_files(one, two)
     report.write(one, [first, first])
@@ -90,7 +75,7 @@ def test_other_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
     for path, sentence in (
         (missing, "there is no file"),
         (broken, "is no saved diagnosis"),
-        (other, r"its schema is 'orthoscope\.prediction/1'"),
+        (other, r"its schema is .orthoscope\.prediction/1"),
     ):
         with pytest.raises(ValueError, match=sentence):
             compared_files(path, path)

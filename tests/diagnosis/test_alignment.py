@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import orthoscope
 from orthoscope import report
-from orthoscope.diagnosis.alignment import Score
+from orthoscope.diagnosis.alignment import holds as holds_at
 from orthoscope.linalg import haar
 from orthoscope.models import MLP, ResNet, Transformer
 from orthoscope.theory import equispacing_singular_values
@@ -49,7 +49,7 @@ def test_a_random_network_is_not(generator: torch.Generator) -> None:
     model = ResNet(kind=1, blocks=6, width=40, in_channels=1, image_size=8, generator=generator)
     found = orthoscope.align(model, torch.randn(32, 1, 8, 8, generator=generator), samples=2, classes=5)
     assert found.verdict == "NOT ALIGNED"
-    assert found.summary.startswith("RA1, RA2, RA3, RA4 fail. No bad news before training: ")
+    assert found.summary.startswith("RA1, RA2, RA3, RA4 fail. Normal before training: ")
     document = json.loads(found.to_json())
     VALIDATOR.validate(document)
     assert [row["holds"] for row in document["statements"]] == [False] * 4
@@ -63,8 +63,8 @@ def test_dead_blocks_are_named_in_the_summary(generator: torch.Generator) -> Non
     model = ResNet(kind=1, blocks=5, width=20, in_channels=1, image_size=4, generator=generator)
     nn.init.zeros_(model.layers[3].branch.weight2.weight)
     found = orthoscope.align(model, torch.randn(16, 1, 4, 4, generator=generator))
-    assert "1 of 5 blocks are dead, the first layers.3" in found.summary
-    assert "dead" in str(found)
+    assert "1 of 5 residual branches is zero, the first layers.3" in found.summary
+    assert "zero branch" in str(found)
     VALIDATOR.validate(found.document())
 
 
@@ -73,7 +73,7 @@ def test_one_block_leaves_what_needs_several_unknown() -> None:
     found = orthoscope.align(nn.Sequential(Linear(torch.randn(30, 30))), torch.randn(1, 30))
     assert [score.holds for score in found.statements] == [None, None, False, None]
     assert found.verdict == "UNKNOWN"
-    assert "RA1, RA2, RA4 are not known" in found.summary
+    assert "RA1, RA2, RA4 are not measured" in found.summary
     VALIDATOR.validate(found.document())
 
 
@@ -125,7 +125,7 @@ def test_the_page_stands_alone_and_says_what_the_terminal_says(aligned: nn.Modul
 
 @pytest.mark.parametrize(("value", "above", "holds"), [(0.5, True, True), (0.5, False, False), (math.nan, True, None)])
 def test_a_statement_holds_fails_or_is_not_known(value: float, above: bool, holds: bool | None) -> None:
-    assert Score("RA1", "", "", value, 0.3, above).holds is holds
+    assert holds_at(value, 0.3, above) is holds
 
 
 def test_mistakes_are_named(aligned: nn.Module) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from orthoscope import Verdict, diagnose, predict, report
-from orthoscope.diagnosis.calibration import CALIBRATION
+from orthoscope.diagnosis.rules import CALIBRATION
 from orthoscope.models import TargetError, resolve
 
 
@@ -197,5 +197,5 @@ def test_impossible_batches_are_refused(samples: int, overlap: float) -> None:
 
 
 def test_a_range_is_for_predictions_only() -> None:
-    with pytest.raises(TargetError, match=r"'mlp\(depth=1\.\.5\)' cannot be made"):
+    with pytest.raises(TargetError, match=r"'mlp\(depth=1\.\.5\)' cannot be built"):
         resolve("mlp(depth=1..5)").build(None)

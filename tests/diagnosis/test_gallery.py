@@ -4,14 +4,13 @@ import math
 
 import pytest
 
-from orthoscope.cli.diagnose import gallery, symptoms_named
-from orthoscope.diagnosis.targets import NamedNetwork
+from orthoscope.diagnosis.targets import GALLERY, NamedNetwork, symptoms_named
 from orthoscope.findings import Symptom
 from orthoscope.models import TargetError
 
 pytestmark = pytest.mark.slow
 
-BY_TITLE = {network.title: network for network in gallery()}
+BY_TITLE = {network.title: network for network in GALLERY}
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -43,7 +42,7 @@ def test_orthogonal_tanh_with_gain_is_healthy(title: str) -> None:
 
 
 def test_no_two_networks_share_a_title_and_every_symptom_of_a_network_is_shown() -> None:
-    assert len(BY_TITLE) == len(gallery())
+    assert len(BY_TITLE) == len(GALLERY)
     quick = ["sigmoid 20, Xavier weights", "batch norm 50, ReLU"]
     seen = {symptom for title in quick for symptom in BY_TITLE[title].diagnose().symptoms}
     assert seen == {"collapse", "vanish", "explode"}

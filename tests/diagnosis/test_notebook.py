@@ -60,7 +60,7 @@ VIEWED = {
 
 
 @pytest.fixture(params=list(VIEWED))
-def viewed(request: pytest.FixtureRequest) -> diagnoses.viewed.Viewed:
+def viewed(request: pytest.FixtureRequest) -> diagnoses.document.Viewed:
     return VIEWED[request.param]()
 
 
@@ -77,7 +77,7 @@ class Frames(HTMLParser):
 
 
 @pytest.mark.slow
-def test_a_notebook_shows_the_page_in_an_iframe_without_an_origin(viewed: diagnoses.viewed.Viewed) -> None:
+def test_a_notebook_shows_the_page_in_an_iframe_without_an_origin(viewed: diagnoses.document.Viewed) -> None:
     data, _ = DisplayFormatter().format(viewed)
     assert set(data) == {"text/plain", "text/html"}
     assert data["text/plain"] == str(viewed)
@@ -156,7 +156,7 @@ def test_a_figure_has_a_dashed_line_of_theory_beside_the_measured_one() -> None:
     assert figure.get_suptitle() == f"{_MATHEMATICS}: {one.verdict}"
 
 
-def test_every_figure_can_be_drawn(viewed: diagnoses.viewed.Viewed) -> None:
+def test_every_figure_can_be_drawn(viewed: diagnoses.document.Viewed) -> None:
     figure = viewed.plot()
     figure.canvas.draw()
     assert all(axes.lines for axes in figure.axes)

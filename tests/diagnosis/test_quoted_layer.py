@@ -46,9 +46,9 @@ def test_every_view_gives_the_number_of_the_quoted_layer(diagnosis: orthoscope.D
     rank = f"{document.layers[1].measured('effective_rank'):.1f} of 64"
     assert rank in wide
     diagnosis.save(tmp_path / "saved.json")
-    (saved,) = orthoscope.diagnosis.saved.saved_documents(tmp_path / "saved.json")
+    (saved,) = orthoscope.prescriptions.comparison.saved_documents(tmp_path / "saved.json")
     assert isinstance(saved, DiagnosisDocument)
-    assert orthoscope.diagnosis.saved.saved_diagnosis(saved).gap == document.gap
+    assert saved.gap == document.gap
     assert to_data(saved) == diagnosis.document()
 
 

@@ -2,14 +2,14 @@ import jsonschema
 import pytest
 
 from orthoscope import report
-from orthoscope.cli import diagnose
+from orthoscope.diagnosis import targets
 from orthoscope.diagnosis.targets import NamedNetwork
 from orthoscope.report.document import DiagnosisDocument, from_data, to_data
 from report.handmade import document, layer
 
 
 def with_seeds(made, seeds):
-    return to_data(diagnose.with_seeds([from_data(DiagnosisDocument, one) for one in made], seeds))
+    return to_data(targets.with_seeds([from_data(DiagnosisDocument, one) for one in made], seeds))
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """`orthogonalized` for every placement, compared with the same on full tensors."""
 
+from functools import partial
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -7,8 +9,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import Placement, Replicate, Shard, distribute_tensor
 from training import full
 
-from orthoscope.optim.muon.batching import orthogonalized_updates
-from orthoscope.optim.muon.distributed.exchange import orthogonalized
+from orthoscope.optim.muon.distributed.exchange import orthogonalized, orthogonalized_updates
 from orthoscope.optim.muon.views import MatrixView
 
 # More ranks than matrices in "few"; sizes below the number of ranks, one that is empty on purpose, several types.
@@ -25,7 +26,7 @@ CASES: dict[str, list[tuple[tuple[int, ...], MatrixView]]] = {
     ],
 }
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
-compute = orthogonalized_updates
+compute = partial(orthogonalized_updates, method={})
 
 
 def layouts() -> dict[str, tuple[DeviceMesh, list[Placement]]]:

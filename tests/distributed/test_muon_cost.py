@@ -16,11 +16,12 @@ from wire import WireBytes
 
 from cli.process import orthoscope
 from orthoscope import report
-from orthoscope.cli.plan_muon import parsed_shapes, plan_muon
+from orthoscope.cli.plan_muon import parsed_shapes, plan_document, plan_muon
 from orthoscope.optim.muon.cost import model_shapes, muon_cost
 from orthoscope.optim.muon.distributed.exchange import orthogonalized
 from orthoscope.optim.muon.distributed.splits import chunk_sizes
 from orthoscope.optim.muon.views import MatrixView
+from orthoscope.report.document import to_data
 
 
 @pytest.fixture(params=[0, 5, 15])
@@ -101,7 +102,7 @@ def test_one_rank_sends_nothing() -> None:
     for layout in ("ddp", "fsdp"):
         cost = muon_cost([(4, 6), (8, 3)], layout=layout, ranks=1)
         assert cost.total_sent == (0,)
-        assert cost.document()["bytes_sent"] == {"max": 0, "mean": 0}
+        assert to_data(plan_document([cost]))["plans"][0]["bytes_sent"] == {"max": 0, "mean": 0}
 
 
 def test_shapes_are_parsed_with_their_counts() -> None:
@@ -137,7 +138,8 @@ def test_the_verb_prints_a_table_and_json() -> None:
         ("ddp", 8),
         ("ddp", 1024),
     ]
-    assert document["plans"][0] == muon_cost(model_shapes("7b"), layout="fsdp", ranks=8).document()
+    first = to_data(plan_document([muon_cost(model_shapes("7b"), layout="fsdp", ranks=8)]))["plans"][0]
+    assert document["plans"][0] == first
     assert shown.stderr.startswith("MUON")
     assert "5.67 GB" in shown.stderr
     assert "all_to_all to owners" in shown.stderr

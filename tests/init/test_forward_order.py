@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope.init import iterative_
-from orthoscope.init.weights import layer_rows, row_blocks, weight_blocks
+from orthoscope.init.iterative import layer_rows, row_blocks
+from orthoscope.init.weights import weight_blocks
 from orthoscope.layers import orthogonal
 from orthoscope.models import MLP, ConvNet
 
@@ -150,7 +151,7 @@ def test_a_stream_of_images_unfolds_few_patches_at_once(monkeypatch: pytest.Monk
     outputs = (whole @ weight_blocks(layer).mT).transpose(0, 1).flatten(1)
     expected = nn.functional.conv2d(pictures, layer.weight, None, 2, 1, groups=2).detach()
     torch.testing.assert_close(outputs, expected.permute(0, 2, 3, 1).flatten(end_dim=2))
-    monkeypatch.setattr("orthoscope.init.weights._BLOCK_ELEMENTS", 1000)
+    monkeypatch.setattr("orthoscope.init.iterative._BLOCK_ELEMENTS", 1000)
     blocks = list(row_blocks(layer, pictures))
     assert len(blocks) > 2
     assert torch.equal(torch.cat(blocks, dim=1), whole)

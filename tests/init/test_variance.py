@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from orthoscope.init import SCHEMES, bias_variance, initialize_, weight_variance
-from orthoscope.init.variance import mean_singular_value
+from orthoscope.init.schemes import mean_singular_value
 
 SHAPES = [(60, 40), (40, 60), (50, 50)]
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.polar import corrected, gram_excess, nearest_frame, orthonormality_error, polar_factor
+from orthoscope.linalg.polar import nearest_frame, orthonormality_error, polar_factor
+from orthoscope.linalg.products import corrected, gram_excess
 from orthoscope.manifolds import Stiefel
 
 DTYPES = [torch.float32, torch.float64, torch.complex64, torch.complex128]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.spectra import svd
+from orthoscope.linalg.polar import svd
 
 LAPACK = torch.linalg.svd
 

@@ -81,9 +81,9 @@ def test_objects_are_batches_too_and_a_loader_is_its_first(user_file: str) -> No
     [
         ("missing", "'batches' has no 'missing'"),
         ("broken", "raised RuntimeError: no data"),
-        ("text", "gave a str: a batch is a tensor"),
-        ("empty", "gave a NoneType: .* a DataLoader that is not empty"),
-        ("number", "is a int: name a function or class that can be called"),
+        ("text", "gave an object of type str: a batch is a tensor"),
+        ("empty", "gave an object of type NoneType: .* a DataLoader that is not empty"),
+        ("number", "is an object of type int: name a function or class"),
     ],
 )
 def test_every_mistaken_batch_is_one_sentence(user_file: str, name: str, message: str) -> None:

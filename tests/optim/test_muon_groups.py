@@ -185,7 +185,7 @@ def test_parametrized_layers_are_left_to_adamw() -> None:
     weight_norm(model[1])
     assert parametrize.is_parametrized(model[0], "weight")
     assert list(matrices(model)) == ["2.weight"]
-    with pytest.raises(ValueError, match=r"'0' matches no matrix: choose among 2.weight, 3.weight"):
+    with pytest.raises(ValueError, match=r"'0' matches no weight of a known layer: choose among 2.weight, 3.weight"):
         muon_parameter_groups(model, include="0")
 
 
@@ -194,7 +194,7 @@ def test_selections_that_match_nothing_are_refused() -> None:
         muon_parameter_groups(nn.Linear(3, 3))
     with pytest.raises(ValueError, match=r"it has no matrix of a known layer"):
         muon_parameter_groups(nn.Embedding(3, 3))
-    with pytest.raises(ValueError, match=r"'body' matches no matrix: choose among 0.weight"):
+    with pytest.raises(ValueError, match=r"'body' matches no weight of a known layer: choose among 0.weight"):
         muon_parameter_groups(nn.Sequential(nn.Linear(3, 3)), include="body")
     with pytest.raises(ValueError, match=r"'x' in views matches no parameter"):
         muon_parameter_groups(nn.Sequential(nn.Linear(3, 3)), views={"x": MatrixView()})

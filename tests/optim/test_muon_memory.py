@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from orthoscope.optim import Muon
-from orthoscope.optim.muon import batching
+from orthoscope.optim.muon import optimizer as module
 from orthoscope.optim.muon.cost import muon_cost
 from orthoscope.optim.muon.distributed.splits import chunk_sizes
 
@@ -60,7 +60,7 @@ SHAPES = [(1024, 1024)] * 8 + [(2048, 1024), (37, 1024), (64, 3, 7, 7)]
 @pytest.fixture(autouse=True)
 def no_work_space(monkeypatch: pytest.MonkeyPatch) -> None:
     """A method without temporaries of its own."""
-    monkeypatch.setattr(batching, "orthogonalize", lambda matrix, *args, **options: matrix.clone())
+    monkeypatch.setattr(module, "orthogonalize", lambda matrix, *args, **options: matrix.clone())
 
 
 def peak_of_second_step(optimizer: Muon, before: Sequence[Tensor]) -> int:

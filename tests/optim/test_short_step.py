@@ -8,7 +8,7 @@ from optim.optimizers import gaussian, on_stiefel, walk
 from orthoscope.linalg import haar, orthonormality_error, polar_factor
 from orthoscope.manifolds import Stiefel
 from orthoscope.optim import RiemannianSGD
-from orthoscope.optim._short_step import retraction_term, short_step_, tangent_gram
+from orthoscope.optim.riemannian_sgd import retraction_term, short_step_, tangent_gram
 
 SHAPES = [(6, 6), (1, 1), (3, 1), (12, 4), (40, 5), (2, 5, 5), (3, 9, 2)]
 TYPES = [torch.float64, torch.complex128]

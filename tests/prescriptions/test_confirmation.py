@@ -12,9 +12,9 @@ from torch import nn
 
 import orthoscope
 from orthoscope import report
-from orthoscope.diagnosis.calibration import trained
 from orthoscope.models import MLP, Transformer
 from orthoscope.prescriptions._tasks import constant_loss, fitting_task
+from orthoscope.prescriptions.confirmation import trained
 
 BATCH = torch.randn(16, 20, generator=torch.Generator().manual_seed(0))
 

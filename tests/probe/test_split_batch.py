@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from orthoscope.probe.distributed import Processes, SplitBatch, SynchronizedBatchNorm
-from orthoscope.probe.modules import class_name
+from orthoscope.probe.hooks import class_name
 from orthoscope.probe.samples import evenly_spaced
 
 

@@ -8,7 +8,7 @@ import torch
 
 from orthoscope import diagnose, report
 from orthoscope.models import resolve
-from orthoscope.probe.modules import observable_modules
+from orthoscope.probe.hooks import observable_modules
 
 # Third parties warn at import and at construction; that is theirs.
 pytestmark = pytest.mark.filterwarnings("ignore")

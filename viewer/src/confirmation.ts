@@ -24,7 +24,7 @@ export function confirmation(doc: ConfirmationDocument): Node[] {
       ["data", printable(doc.source)],
     ]),
     section("Loss over steps", "losses", panels([figure(doc)], "step", null, reading(doc))),
-    section("Learning rates", "rates", table(["learning rate", "loss at the end", "least loss", "stopped early"], rows, new Set([0, 1, 2]), "compared")),
+    section("Learning rates", "rates", table(["learning rate", "loss at the end", "least loss", "ended"], rows, new Set([0, 1, 2]), "compared")),
     ending(doc, "confirmation"),
   ];
 }

@@ -3,9 +3,7 @@ import { h, jump, section } from "./elements";
 import { QUANTITIES, type Quantity } from "./types";
 
 /** What a page of a diagnosis shows: numbers of layers, and of the network. */
-const SHOWN = QUANTITIES.filter(
-  ({ group, key }) => group === "layer" || (group === "network" && key === "risk") || (group === "depth" && key === "gradient_growth"),
-);
+const SHOWN = QUANTITIES.filter(({ group, key }) => group === "layer" || group === "network" || (group === "depth" && key === "gradient_growth"));
 
 function quantity(key: string): Quantity {
   return SHOWN.find((one) => one.key === key)!;

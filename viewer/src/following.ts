@@ -2,7 +2,8 @@
 import { chart, decades, type Point } from "./chart";
 import type { Diagnosis } from "./documents";
 import { h, icon, section } from "./elements";
-import { look, number, printable } from "./reading";
+import { factor, look, number, printable, written } from "./reading";
+import { QUANTITIES } from "./types";
 
 interface Record {
   step: number;
@@ -43,6 +44,8 @@ export function following(file: string, on: (kind: string, act: (content: any) =
 }
 
 function scalar(name: string, records: Record[]): HTMLElement {
+  const key = name.replace(/^orthoscope\//, "");
+  const known = QUANTITIES.find((one) => one.group === "snapshot" && one.key === key);
   const points = records.filter((record) => name in record.scalars).map((record): Point => [record.step, record.scalars[name]]);
   const values = points.map((p) => p[1]!);
   const [low, high] = [Math.min(...values), Math.max(...values)];
@@ -56,9 +59,10 @@ function scalar(name: string, records: Record[]): HTMLElement {
     y: logarithmic ? decades(values) : [low - room, high + room],
     logarithmic,
     lines: [{ points, look: "line-strong", name }],
+    tick: known?.written === "factor" ? factor : undefined,
     title: name,
   });
   svg.setAttribute("data-scalar", name);
   svg.setAttribute("data-points", String(points.length));
-  return h("figure", { class: "profile" }, h("figcaption", {}, `${printable(name.replace(/^orthoscope\//, ""))}: ${number(values.at(-1))}`), svg);
+  return h("figure", { class: "profile" }, h("figcaption", {}, `${known?.label ?? printable(key)}: ${known ? written(known, values.at(-1) ?? null) : number(values.at(-1))}`), svg);
 }

@@ -9,7 +9,7 @@ import { download, fold, sources } from "./page";
 import { plane } from "./plane";
 import { mended, prescriptions } from "./prescriptions";
 import { profiles } from "./profiles";
-import { count, expects, factor, firstSick, findings, fixed, growth, growthSentence, interval, isLogarithm, layerName, look, marks, measure, METRICS, possibleRank, printable, quotedLayer, reads, significant, symptomWords, UNDEFINED, unitWords, view } from "./reading";
+import { count, expects, factor, firstSick, findings, fixed, growth, growthSentence, interval, isLogarithm, layerName, look, marks, measure, METRICS, possibleRank, printable, quotedLayer, reads, symptomWords, UNDEFINED, unitWords, view } from "./reading";
 import { residual } from "./residual";
 import { Selection } from "./selection";
 import { strip } from "./strip";
@@ -28,7 +28,7 @@ export function network(docs: Diagnosis[], index: number, cloud: Known[], { choo
   };
   const root = h("article", { class: "network", id: `network-${index + 1}` });
   const add = (parts: (HTMLElement | null)[]) => root.append(...parts.filter((part) => part !== null).map((part) => (below ? deeper(part) : part)));
-  add([banner(doc, selection), nextSteps(doc), facts(doc), strip(doc, selection)]);
+  add([banner(doc, selection), change === null ? nextSteps(doc) : null, facts(doc), strip(doc, selection)]);
   // After what is above has been drawn, and can be used already.
   setTimeout(() => {
     add([profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change, residual(doc), layersTable(doc, selection), glossary(), method(doc, index)]);
@@ -101,7 +101,7 @@ function theory(doc: Diagnosis): HTMLElement {
   const layer = quotedLayer(doc);
   const predicted = METRICS.filter((metric) => metric.is_predicted && metric.key !== "gradient_norm");
   const rows: (string | HTMLElement)[][] = layer === null ? [] : predicted.map((metric) => [term(metric.key), expects(metric, layer), reads(metric, layer)]);
-  rows.push([term("gradient_growth", "gradient growth per weight layer"), factor(doc.prediction.slope), factor(doc.slope.value)]);
+  rows.push([term("slope"), factor(doc.prediction.slope), factor(doc.slope.value)]);
   return section(
     "Theory",
     "theory",
@@ -141,9 +141,9 @@ function checksTable(shown: Finding[]): HTMLElement | null {
 
 function measuredCell({ value, standard_error: error, unit }: Finding): HTMLElement {
   const small = unit && h("small", {}, unitWords(unit));
-  if (!isLogarithm(unit)) return h("span", {}, significant(value), error === null ? "" : ` ± ${significant(error)}`, small);
+  if (!isLogarithm(unit)) return h("span", {}, measure(value, unit), error === null ? "" : ` ± ${measure(error, unit)}`, small);
   const around = interval(value, error);
-  return h("span", {}, measure(value, unit), around && h("small", {}, around), small);
+  return h("span", {}, measure(value, unit), around && h("small", {}, `± 1 s.e.: ${around}`), small);
 }
 
 function method(doc: Diagnosis, index: number): HTMLElement {

@@ -189,7 +189,7 @@ function text(doc: Diagnosis, cloud: Known[]): HTMLElement {
       ? h("p", {}, "This network has no mark: its orthogonality gap or its gradient growth was not measured.")
       : h("p", {}, "This network: orthogonality gap ", h("b", {}, fixed(at[0])), ", gradient ", h("b", {}, factor(at[1])), " per weight layer. ", growthSentence(doc)),
     h("p", {}, "Across: ", term("gap"), " at ", last === null ? "the last layer" : h("code", {}, layerName(last)), ", 0 for orthogonal samples, near 1 for a single direction."),
-    h("p", {}, "Up: ", term("gradient_growth"), " per weight layer on the way back to the input; the whisker is one standard error."),
+    h("p", {}, "Up: ", term("slope"), " on the way back to the input; the whisker is one standard error."),
     h("p", {}, "Gap 0 and ×1 are best: samples that stay apart while gradients explode train no better than level gradients through collapsed samples."),
     cloud.length ? h("p", {}, `Around it: ${cloud.length} networks that were trained. Marks on the border lie beyond it.`) : null,
   );

@@ -12,7 +12,7 @@ const SLIDERS: { name: string; title: string; min: number; max: number; step: nu
   { name: "weight_gain", title: "gain of the weights", min: 0.5, max: 1.5, step: 0.01, value: 1 },
   { name: "gain", title: "gain of the activation", min: 0.1, max: 2, step: 0.05, value: 1 },
   { name: "samples", title: "samples", min: 4, max: 256, step: 4, value: 64 },
-  { name: "overlap", title: "overlap of the inputs", min: 0, max: 0.95, step: 0.05, value: 0 },
+  { name: "overlap", title: "mean cosine of the inputs", min: 0, max: 0.95, step: 0.05, value: 0 },
 ];
 
 interface Setting {
@@ -91,7 +91,7 @@ export function playground(options: LiveOptions, diagnose: (target: string, samp
       if (mine === asked && !mine.signal.aborted) verdict.textContent = "the server does not answer: is orthoscope explore still running?";
     }
   };
-  const apart = h("p", { class: "quiet", id: "apart" }, "A network that is built gets samples without overlap: what it measures is drawn only where the overlap of the inputs is 0.");
+  const apart = h("p", { class: "quiet", id: "apart" }, "A network that is built gets independent samples: its measurement is drawn only where the mean cosine of the inputs is 0.");
   const changed = () => {
     apart.hidden = Number(values().overlap) === 0;
     sliders.forEach((slider, index) => (outputs[index].textContent = slider.value));
@@ -195,7 +195,7 @@ function tell(verdict: HTMLElement, part: any): void {
   if (part.error) verdict.replaceChildren(printable(part.error));
   else if (part.lost) verdict.replaceChildren(`theory ends after ${part.layers} layers: ${printable(part.lost)}`);
   else if (part.end) {
-    const reasons = part.end.reasons.length ? part.end.reasons.map(printable).join("; ") : "no check finds anything by theory";
+    const reasons = part.end.reasons.length ? part.end.reasons.map(printable).join("; ") : "no check fails by theory";
     verdict.replaceChildren(h("span", { class: "verdict" }, icon(look(part.end.verdict)), part.end.verdict), ` at this depth: ${reasons}.`);
   }
 }
@@ -213,6 +213,6 @@ function tellReach(place: HTMLElement, found: Reach | null, use: (depth: number)
   const { deepest, symptoms } = found;
   place.dataset.deepest = String(deepest ?? 0);
   const button = deepest === null || deepest < SLIDERS[0].min ? null : h("button", { type: "button", id: "deepest", onclick: () => use(deepest) }, `Set depth to ${deepest}`);
-  const beyond = symptoms.length ? `; deeper: ${symptoms.map(symptomWords).join(", ")}. ` : ", the most that is searched. ";
+  const beyond = symptoms.length ? `; deeper: ${symptoms.map(symptomWords).join(", ")}. ` : ", the deepest that is searched. ";
   place.replaceChildren("By theory, networks like this train ", h("b", {}, reachWords(found)), beyond, button ?? "");
 }

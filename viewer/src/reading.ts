@@ -135,6 +135,11 @@ export function significant(value: number | null): string {
   return value === null ? UNDEFINED : String(Number(value.toPrecision(3)));
 }
 
+/** 4.34 %: a share in percent. */
+function percent(share: number | null): string {
+  return share === null ? UNDEFINED : `${significant(100 * share)} %`;
+}
+
 export function rank(value: number | null): string {
   return value === null ? UNDEFINED : value < 10 ? value.toFixed(1) : value.toFixed(0);
 }
@@ -228,17 +233,19 @@ export function expects(quantity: Quantity, layer: Layer): string {
 }
 
 const E_FOLDS = /^e-folds,? ?/; // the unit of a natural logarithm: no reader is shown one
+const SHARE = /^share /;
 
 /** A number that the document names with a unit of its own, not by a row of the table. */
 export function measure(value: number | null, unit: string | null): string {
-  return isLogarithm(unit) ? factor(value) : significant(value);
+  if (isLogarithm(unit)) return factor(value);
+  return SHARE.test(unit ?? "") ? percent(value) : significant(value);
 }
 
 export function isLogarithm(unit: string | null): boolean {
   return E_FOLDS.test(unit ?? "");
 }
 
-/** What is written beside such a number: a factor has no unit, but may say from where to where. */
+/** What is written beside such a number: a factor has no unit but may say from where to where, and a share says of what. */
 export function unitWords(unit: string): string {
-  return printable(unit.replace(E_FOLDS, ""));
+  return printable(unit.replace(E_FOLDS, "").replace(SHARE, ""));
 }

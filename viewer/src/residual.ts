@@ -9,7 +9,7 @@ import { type Block, type DiagnosisDocument, QUANTITIES, type Quantity, type Res
 
 const COLUMNS = QUANTITIES.filter((one) => one.group === "block");
 
-const STATES = new Map([[true, "holds"], [false, "fails"], [null, "not known"]]);
+const STATES = new Map([[true, "holds"], [false, "fails"], [null, "undefined"]]);
 const SIGNS = new Map([[true, "●"], [false, "■"], [null, "○"]]);
 
 export function residualPage(doc: ResidualDocument): Node[] {
@@ -33,11 +33,19 @@ function parts(doc: ResidualDocument): Node[] {
       ...known("variation of the step lengths (0: equal)", doc.spacing_variation, fixed),
       ...known("slope of 1/σ₁ over depth (R²)", doc.law.slope, (slope) => `${significant(slope)} (${fixed(doc.law.r_squared)})`),
       ...known("log singular values of the whole network, mean ± s.d.", doc.whole?.mean_log ?? null, (mean) => `${significant(mean)} ± ${significant(doc.whole!.spread_log)}`),
-      ["seconds", doc.seconds.toFixed(1)],
+      ["measured in", `${doc.seconds.toFixed(1)} s`],
     ]),
     section("Statements", "statements", statements(doc)),
-    section("Along depth", "along", panels(figures(doc), "residual branch, from input to output", null)), section("Pairs of blocks", "pairs", h("div", { class: "profiles" }, pairs(doc), reading())),
+    // Branches that are all zero have nothing to draw.
+    ...(doc.blocks.every((one) => one.dead) ? [] : drawings(doc)),
     h("details", { open: doc.blocks.length <= 40 }, h("summary", {}, `${doc.blocks.length} blocks as a table`), blocks(doc)),
+  ];
+}
+
+function drawings(doc: ResidualDocument): HTMLElement[] {
+  return [
+    section("Along depth", "along", panels(figures(doc), "residual branch, from input to output", null)),
+    section("Pairs of blocks", "pairs", h("div", { class: "profiles" }, pairs(doc), reading())),
   ];
 }
 
@@ -114,7 +122,7 @@ function reading(): HTMLElement {
   return howToRead(
     "A residual branch adds a step to the representation; its Jacobian says how the step depends on where it starts.",
     "In networks that were trained long enough, steps of one input point the same way (RA1), Jacobians of different blocks share their singular vectors (RA2), have no more of them than there are classes (RA3), and shrink as one over depth (RA4): Li & Papyan, 2023.",
-    "The grid compares block i (up) with the singular vectors of block j (across). Crossed-out pairs cannot be compared: their shapes differ, or a block is dead.",
+    "The grid compares block i (up) with the singular vectors of block j (across). Crossed-out pairs cannot be compared: their shapes differ, or a branch is zero.",
   );
 }
 
@@ -123,7 +131,7 @@ function blocks(doc: ResidualDocument): HTMLElement {
     h("code", {}, shortened(printable(one.name), 60)),
     ...COLUMNS.map((column) => written(column, stored(column, one))),
     one.inputs === one.outputs ? String(one.inputs) : `${one.inputs}→${one.outputs}`,
-    one.dead ? "dead" : printable(one.skip + (one.activation ? `, then ${one.activation}` : "")) || UNDEFINED,
+    one.dead ? "zero branch" : printable(one.skip + (one.activation ? `, then ${one.activation}` : "")) || UNDEFINED,
   ]);
   const heads = ["block", ...COLUMNS.map((one) => one.key === "rank_ratio" ? `${sigma(doc)}/σ₁` : one.symbol || one.label), "size", "skip"];
   return h("div", {}, table(heads, rows, new Set(heads.slice(1, -1).map((_, index) => index + 1)), "compact"), explanations(COLUMNS));

@@ -1,8 +1,7 @@
 """Activations: one table by name, as modules and as functions of one number, and closer to the identity.
 
-* `table`: `ACTIVATIONS`, name -> function, kinks, module; `activation_module` makes a module of any choice.
-* `nonlinearities`: an activation as a function of one real number, for theory.
-* `modules`: `ShapedActivation`, `CenteredActivation`, `BlendedActivation`.
+* `table`: `ACTIVATIONS`, name -> function, kinks, module; an activation as a function of one real number, for theory.
+* `modules`: a module of any choice; `ShapedActivation`, `CenteredActivation`, `BlendedActivation`.
 * `placement`: find the activation modules of a model and replace them in place.
 * `gain_law`: the explosion rate of gradients as a function of the gain, and gains that bound the total.
 
@@ -11,14 +10,16 @@ How strong the activations of a model should be is chosen in `orthoscope.prescri
 
 from orthoscope.activations.gain_law import GAINS, GainLaw, fit_gain_law, gain_schedule
 from orthoscope.activations.modules import (
+    Activation,
     BlendedActivation,
     CenteredActivation,
+    Elementwise,
     ShapedActivation,
     activation,
+    activation_module,
     toward_identity,
     value_and_slope_at_zero,
 )
-from orthoscope.activations.nonlinearities import Choice, Nonlinearity, nonlinearity
 from orthoscope.activations.placement import (
     LeakyChange,
     activation_modules,
@@ -27,7 +28,7 @@ from orthoscope.activations.placement import (
     shape_activations_,
     shape_leaky_,
 )
-from orthoscope.activations.table import ACTIVATIONS, Activation, Elementwise, Pointwise, activation_module
+from orthoscope.activations.table import ACTIVATIONS, Choice, Nonlinearity, Pointwise, nonlinearity
 
 __all__ = [
     "ACTIVATIONS", "GAINS", "Activation", "BlendedActivation", "CenteredActivation", "Choice", "Elementwise", "GainLaw",

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import scipy.special
 import torch
 from jaxtyping import Float
@@ -95,27 +96,16 @@ def fit_gain_law(
             f"gradients explode faster than in the linear network at {int(kept.sum())} of {len(gains)} gains: "
             f"a power law needs {_MIN_GAINS}, and without exploding gradients there is nothing to shape"
         )
-    across = torch.tensor(gains, dtype=torch.float64)[kept].log()
+    across = torch.tensor(gains, dtype=torch.float64)[kept].log().numpy()
     heights = table[:, kept]
-    intercept, slope, scatter = _line(across, heights.mean(0).log())
-    error, freedom = scatter, len(across) - 2
+    (slope, intercept), covariance = np.polyfit(across, heights.mean(0).log().numpy(), 1, cov=True)
+    error, freedom = math.sqrt(covariance[0, 0]), len(across) - 2
     if len(table) > 2 and bool((heights > 0).all()):
-        slopes = torch.stack([_line(across, row.log())[1] for row in heights])
-        between = float(slopes.std()) / math.sqrt(len(table))
+        slopes, _ = np.polyfit(across, heights.log().T.numpy(), 1)
+        between = float(slopes.std(ddof=1)) / math.sqrt(len(table))
         if between > error:
             error, freedom = between, len(table) - 1
     return GainLaw(linear_rate, math.exp(intercept), float(slope), error, freedom)
-
-
-def _line(across: Tensor, up: Tensor) -> tuple[float, Tensor, float]:
-    """Intercept, slope and standard error of the slope of a least-squares line."""
-    centered = across - across.mean()
-    spread = centered.square().sum()
-    slope = (centered * up).sum() / spread
-    intercept = float(up.mean() - slope * across.mean())
-    residuals = up - intercept - slope * across
-    error = (residuals.square().sum() / (len(across) - 2) / spread).sqrt()
-    return intercept, slope, float(error)
 
 
 def gain_schedule(depth: int, exponent: int | float) -> list[float]:

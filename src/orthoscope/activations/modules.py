@@ -1,4 +1,4 @@
-r"""Activation modules closer to the identity: shaped by a gain, centered at 0, or blended with the identity.
+r"""Activations as modules, also closer to the identity: shaped by a gain, centered at 0, or blended with the identity.
 
 $$ \text{shaped: } \frac{\phi(\alpha x)}{\alpha} \qquad \text{centered: } \frac{\phi(x) - \phi(0)}{\phi'(0)} \qquad
    \text{blended: } (1 - t)\,x + t\,\phi(x) $$
@@ -9,14 +9,73 @@ the same at every scale. `toward_identity` chooses between them. Gains and share
 """
 
 import copy
+import inspect
 import math
-from typing import final
+from collections.abc import Callable
+from typing import Any, TypeAlias, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from orthoscope.activations.table import Activation, activation_module
+from orthoscope.activations.table import Pointwise, entry_named, out_of_place, slope_of
+
+Activation: TypeAlias = str | nn.Module | type[nn.Module] | Callable[[], nn.Module] | Pointwise
+
+
+class Elementwise(nn.Module):
+    """A function of one number, applied to every entry of a tensor.
+
+    Args:
+        function: A function of tensors that acts entry by entry.
+    """
+
+    def __init__(self, function: Pointwise) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, inputs: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Apply the function to every entry."""
+        return self.function(inputs)
+
+    def extra_repr(self) -> str:
+        """The name of the function."""
+        return getattr(self.function, "__name__", repr(self.function))
+
+
+def activation_module(choice: Activation) -> nn.Module:
+    """A new module for the activation of one layer.
+
+    Args:
+        choice: A name of `ACTIVATIONS`, a module (copied: layers must not share parameters or hooks), a class or
+            factory that is called without arguments, or an elementwise function of tensors.
+
+    Raises:
+        ValueError: If the name is unknown, or the factory returns something else than an `nn.Module`.
+    """
+    if isinstance(choice, str):
+        entry = entry_named(choice)
+        return Elementwise(entry.function) if entry.factory is None else entry.factory()
+    if isinstance(choice, nn.Module):
+        return copy.deepcopy(choice)
+    if not callable(choice):
+        raise ValueError(f"activation is {choice!r}, but must be a name, a module or a callable")
+    given: Callable[..., Any] = choice
+    if _needs_an_argument(given):
+        return Elementwise(given)
+    module = given()
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"activation {choice!r} made a {type(module).__name__}, but must make an nn.Module")
+    return module
+
+
+def _needs_an_argument(function: Callable[..., object]) -> bool:
+    """True for a function of tensors, False for a factory; built-ins without a signature count as functions."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return True
+    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
 @final
@@ -132,19 +191,11 @@ def toward_identity(activation: nn.Module, strength: float) -> nn.Module:
         below = getattr(activation, "negative_slope", 0.0)
         return nn.LeakyReLU(1 - strength * (1 - below), inplace=activation.inplace)
     twin = out_of_place(activation)
-    if not _has_one_slope_at_zero(twin):
+    left, right = slope_of(twin)(torch.tensor([-1e-7, 1e-7], dtype=torch.float64)).tolist()
+    if not (abs(left - right) <= 1e-3 * max(abs(left), abs(right)) and abs(left) >= 1e-3):  # nan too
         return BlendedActivation(twin, strength)
     value, slope = value_and_slope_at_zero(twin)
     return ShapedActivation(twin if (value, slope) == (0.0, 1.0) else CenteredActivation(twin), strength)
-
-
-def out_of_place(activation: nn.Module) -> nn.Module:
-    """A copy that does not overwrite its inputs."""
-    twin = copy.deepcopy(activation)
-    for module in twin.modules():
-        if hasattr(module, "inplace"):
-            setattr(module, "inplace", False)  # noqa: B010 - not an attribute that nn.Module declares
-    return twin
 
 
 def value_and_slope_at_zero(activation: nn.Module) -> tuple[float, float]:
@@ -154,21 +205,7 @@ def value_and_slope_at_zero(activation: nn.Module) -> tuple[float, float]:
         activation: An elementwise module; it is not changed.
     """
     twin = copy.deepcopy(activation)
-    with torch.enable_grad():
-        origin = torch.zeros(1, dtype=torch.float64, requires_grad=True)
-        value = twin(origin.clone())  # a clone: an in-place activation may not write on a leaf
-        (slope,) = torch.autograd.grad(value, origin)
-    return float(value.detach()), float(slope)
-
-
-def _has_one_slope_at_zero(activation: nn.Module) -> bool:
-    """Whether the slopes left and right of 0 agree and are not 0, so that small gains lead to a straight line."""
-    step = 1e-7
-    points = torch.tensor([-step, step], dtype=torch.float64, requires_grad=True)
-    with torch.enable_grad():
-        output = activation(points.clone())
-        if not output.requires_grad:
-            return False
-        (slopes,) = torch.autograd.grad(output.sum(), points)
-    left, right = slopes.tolist()
-    return bool(abs(left - right) <= 1e-3 * max(abs(left), abs(right)) and abs(left) >= 1e-3)
+    origin = torch.zeros(1, dtype=torch.float64)
+    with torch.no_grad():
+        value = twin(origin.clone())  # a clone: it may work in place
+    return float(value), float(slope_of(twin)(origin))

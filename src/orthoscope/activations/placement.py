@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils import parametrize
 
 from orthoscope.activations.modules import BlendedActivation, CenteredActivation, ShapedActivation, toward_identity
-from orthoscope.activations.nonlinearities import require_elementwise
+from orthoscope.activations.table import require_elementwise
 
 _WRAPPERS = (ShapedActivation, CenteredActivation, BlendedActivation)
 _NEAR_ZERO = 1e-6
@@ -29,22 +29,18 @@ def activation_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         model: Searched, not changed.
     """
     known: dict[str, bool] = {}
-    yield from _find_activations("", model, known)
-
-
-def _find_activations(prefix: str, module: nn.Module, known: dict[str, bool]) -> Iterator[tuple[str, nn.Module]]:
-    for name, child in module._modules.items():  # named_children would skip the second place of a shared module
-        if child is None:
+    wrapper = None
+    for name, module in _modules(model).items():
+        is_wrapper = isinstance(module, _WRAPPERS)
+        if not name or (wrapper and name.startswith(wrapper)) or (list(module.children()) and not is_wrapper):
             continue
-        if isinstance(child, _WRAPPERS) or next(child.children(), None) is None:
-            # Tested once per printed form: a deep network has few kinds of activations.
-            text = f"{type(child).__module__}.{type(child).__qualname__} {child!r}"
-            if text not in known:
-                known[text] = is_activation(child)
-            if known[text]:
-                yield f"{prefix}{name}", child
-        else:
-            yield from _find_activations(f"{prefix}{name}.", child, known)
+        wrapper = f"{name}." if is_wrapper else wrapper  # what it wraps comes next
+        # Tested once per printed form: a deep network has few kinds of activations.
+        text = f"{type(module).__module__}.{type(module).__qualname__} {module!r}"
+        if text not in known:
+            known[text] = is_activation(module)
+        if known[text]:
+            yield name, module
 
 
 def is_activation(module: nn.Module) -> bool:
@@ -53,19 +49,15 @@ def is_activation(module: nn.Module) -> bool:
         return False
     if "drop" in type(module).__name__.lower():
         return False
-    points = torch.linspace(-3.1, 3.3, 12, dtype=torch.float64)
+    # A copy, and `forward` instead of a call: counters and hooks of the user's module are not touched.
+    function = copy.deepcopy(module).eval().forward
     try:
-        # A copy, and `forward` instead of a call: counters and hooks of the user's module are not touched.
-        twin = copy.deepcopy(module).eval()
-        with torch.no_grad():
-            together = twin.forward(points.clone().reshape(4, 3))
-            alone = torch.cat([twin.forward(point.clone().reshape(1)) for point in points])
-    except Exception:  # a module may raise anything on inputs it was not made for
+        require_elementwise(type(module).__name__, function)
+    except ValueError:
         return False
-    if not isinstance(together, Tensor) or together.shape != (4, 3) or alone.shape != points.shape:
-        return False
-    straight = (alone[2:] - 2 * alone[1:-1] + alone[:-2]).abs().max() < 1e-9
-    return torch.allclose(together.flatten(), alone, rtol=1e-12) and not bool(straight)
+    with torch.no_grad():
+        values = function(torch.linspace(-3.1, 3.3, 12, dtype=torch.float64))
+    return bool((values[2:] - 2 * values[1:-1] + values[:-2]).abs().max() >= 1e-9)
 
 
 def blend_activations_(model: nn.Module, strengths: Mapping[str, float]) -> list[str]:
@@ -135,10 +127,14 @@ def shape_activations_(model: nn.Module, gains: Mapping[str, float] | int | floa
     if unknown:
         raise ValueError(f"the model has no module named {unknown[0]!r} to shape: see linearizable_activations(model)")
     # All are made before any is placed: a refused gain leaves the model unchanged.
-    made = {name: ShapedActivation(_inside(modules[name]), gain) for name, gain in gains.items()}
-    before = {name: _gain(modules[name]) for name in gains}
-    for name, shaped in made.items():
-        model.set_submodule(name, shaped.train(modules[name].training))
+    shaped = {name: module for name, module in modules.items() if isinstance(module, ShapedActivation)}
+    before = {name: shaped[name].gain if name in shaped else 1.0 for name in gains}
+    made = {
+        name: ShapedActivation(shaped[name].activation if name in shaped else modules[name], gain)
+        for name, gain in gains.items()
+    }
+    for name, module in made.items():
+        model.set_submodule(name, module.train(modules[name].training))
     return before
 
 
@@ -157,14 +153,6 @@ def require_linearizable(model: nn.Module) -> list[str]:
 def _modules(model: nn.Module) -> dict[str, nn.Module]:
     # With duplicates: one module under two names may get two gains.
     return dict(model.named_modules(remove_duplicate=False))
-
-
-def _inside(module: nn.Module) -> nn.Module:
-    return module.activation if isinstance(module, ShapedActivation) else module
-
-
-def _gain(module: nn.Module) -> float:
-    return module.gain if isinstance(module, ShapedActivation) else 1.0
 
 
 def _is_linearizable(module: nn.Module) -> bool:

@@ -78,12 +78,10 @@ def checked_layers(layers: object, depth: int, first: int = 0) -> list[int]:
     """Return the layers to record, all from `first` to `depth` by default."""
     if layers is None:
         return list(range(first, depth + 1))
-    wanted = _whole_numbers("layers", layers, f"give layers to record, such as [{first}, {depth}]")
+    wanted = _distinct("layers", layers, f"give layers to record, such as [{first}, {depth}]", "layer")
     wrong = [layer for layer in wanted if not first <= layer <= depth]
     if wrong:
         raise ValueError(f"layers has {wrong[0]}, but the layers are {first} to {depth}")
-    if not wanted or len(set(wanted)) < len(wanted):
-        raise ValueError("layers is empty or names a layer twice: give each layer to record once")
     return wanted
 
 
@@ -91,12 +89,17 @@ def checked_ends(depths: object, layer: int) -> list[int]:
     """Return the depths at which networks end, none of them before the layer."""
     if layer < 1:
         raise ValueError(f"layer is {layer}: layers are numbered from 1")
-    ends = _whole_numbers("depths", depths, "give the depths of the networks, such as [10, 100]")
-    if not ends or len(set(ends)) < len(ends):
-        raise ValueError("depths is empty or names a depth twice: give each depth once")
+    ends = _distinct("depths", depths, "give the depths of the networks, such as [10, 100]", "depth")
     if min(ends) < layer:
         raise ValueError(f"depths has {min(ends)}, but a network with layer {layer} has a depth of at least {layer}")
     return ends
+
+
+def _distinct(name: str, given: object, remedy: str, each: str) -> list[int]:
+    numbers = _whole_numbers(name, given, remedy)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ValueError(f"{name} is empty or names a {each} twice: give each {each} once")
+    return numbers
 
 
 def whole_number(name: str, given: object) -> int:

@@ -2,20 +2,20 @@ r"""Random weights of many networks, each from a generator of its own, and their
 
 What a network draws depends on its seed and on the shapes of its layers, never on the other networks: numbers are drawn
 in blocks whose size depends on one layer's shape alone, and a block is always drawn whole, so that a deeper network
-begins with the layers of a shallower one.
+begins with the layers of a shallower one. Haar matrices are applied to batches as products of reflections, without
+being formed.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.chains._rotations import Reflections, folded_shape, haar_reflections, rotated
 from orthoscope.chains.chain import Batches, Chain, Draw
 from orthoscope.linalg import gram_factor
 
@@ -28,6 +28,14 @@ State: TypeAlias = tuple[Tensor, Mapping[str, Any] | None]
 BLOCK = 1 << 14
 # The same for a function of the caller: it may be slow, and layers that are not needed are thrown away.
 _CALLER_BLOCK = 1 << 10
+
+
+class Reflections(NamedTuple):
+    r"""$H_i = I - \tau_i v_iv_i^\top$, $v_i$ is 1 after $i-1$ zeros, and the signs $s_i$ of the columns of $Q$."""
+
+    vectors: Float[Tensor, "*batch rank units"]
+    taus: Float[Tensor, "*batch rank"]
+    signs: Float[Tensor, "*batch rank"]
 
 
 @final
@@ -93,9 +101,13 @@ def uniform_blocks(
 
 
 def _blocks(
-    fill_: Callable[[RandomStream, Tensor], None], streams: Sequence[RandomStream], shape: tuple[int, int], layers: int
+    fill_: Callable[[RandomStream, Tensor], None],
+    streams: Sequence[RandomStream],
+    shape: tuple[int, int],
+    layers: int,
+    numbers: int = BLOCK,
 ) -> Iterator[Float[Tensor, "seeds layers rows columns"]]:
-    count = max(1, BLOCK // math.prod(shape))
+    count = max(1, numbers // math.prod(shape))
     for begin in range(0, layers, count):
         block = torch.empty(len(streams), count, *shape, dtype=torch.float64, device=streams[0].generator.device)
         for own, stream in zip(block, streams, strict=True):
@@ -103,19 +115,15 @@ def _blocks(
         yield block[:, : layers - begin]
 
 
-def _caller_blocks(
-    draw: Draw, streams: Sequence[RandomStream], shape: tuple[int, int], layers: int
-) -> Iterator[Float[Tensor, "seeds layers rows columns"]]:
-    count = max(1, _CALLER_BLOCK // math.prod(shape))
-    for begin in range(0, layers, count):
-        weights = [draw(count, *shape, stream.generator) for stream in streams]
-        wrong = [tuple(weight.shape) for weight in weights if weight.shape != (count, *shape)]
-        if wrong:
-            raise ValueError(
-                f"init returned weights of shape {wrong[0]} for {count} layers of {shape[0]} outputs "
-                f"and {shape[1]} inputs: return {(count, *shape)}"
-            )
-        yield torch.stack(weights).double()[:, : layers - begin]
+def _fill_by_caller_(draw: Draw, stream: RandomStream, out: Float[Tensor, "layers rows columns"]) -> None:
+    layers, outputs, inputs = out.shape
+    weights = draw(layers, outputs, inputs, stream.generator)
+    if weights.shape != out.shape:
+        raise ValueError(
+            f"init returned weights of shape {tuple(weights.shape)} for {layers} layers of {outputs} outputs "
+            f"and {inputs} inputs: return {tuple(out.shape)}"
+        )
+    out.copy_(weights)
 
 
 def layer_groups(fan_in: int, width: int, layers: int) -> list[tuple[int, int]]:
@@ -128,7 +136,7 @@ def drawn_weights(chain: Chain, streams: Sequence[RandomStream], fan_in: int, la
     """Yield the weights of one layer after another."""
     shape = (chain.width, fan_in)
     if callable(chain.init):
-        for block in _caller_blocks(chain.init, streams, shape, layers):
+        for block in _blocks(partial(_fill_by_caller_, chain.init), streams, shape, layers, _CALLER_BLOCK):
             yield from block.unbind(1)
     elif chain.init == "uniform":
         for block in uniform_blocks(streams, shape, layers):
@@ -166,7 +174,7 @@ def products_in_law(
         for block in normal_blocks(streams, shape, layers):
             yield from (partial(_haar_product, chain.width, each) for each in haar_reflections(block, rank, units))
     else:
-        yield from (partial(_product, weight) for weight in drawn_weights(chain, streams, fan_in, layers))
+        yield from (partial(torch.matmul, other=weight.mT) for weight in drawn_weights(chain, streams, fan_in, layers))
 
 
 def numbers_in_law(chain: Chain, samples: int, fan_in: int) -> tuple[int, int]:
@@ -191,10 +199,6 @@ def _haar_product(width: int, reflections: Reflections, hidden: Batches) -> Prea
     return rotated(_triangle(hidden), reflections)[..., :width]
 
 
-def _product(weight: Weights, hidden: Batches) -> Preactivations:
-    return torch.bmm(hidden, weight.mT)
-
-
 def _triangle(hidden: Batches) -> Float[Tensor, "seeds samples rank"]:
     r"""$F$ with $FF^\top = HH^\top$: a lower triangle with nonnegative diagonal, or $H$ if that has no more columns.
 
@@ -206,3 +210,75 @@ def _triangle(hidden: Batches) -> Float[Tensor, "seeds samples rank"]:
         return hidden
     triangle = gram_factor(hidden)
     return triangle * torch.where(triangle.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0).unsqueeze(-2)
+
+
+def folded_shape(rank: int, units: int) -> tuple[int, int]:
+    """Return the shape of the normal numbers behind `(units, rank)`: reflection i takes units - i, two share a row."""
+    return (rank + 1) // 2, 2 * units - rank + 1
+
+
+def haar_reflections(normal: Float[Tensor, "seeds layers half both"], rank: int, units: int) -> Iterator[Reflections]:
+    r"""Yield, layer by layer, matrices $Q$ uniform among those `(units, rank)` with orthonormal columns.
+
+    Column $i$ of a Gaussian matrix, whose last entries $x_i$ the first $i-1$ reflections of its QR factorization leave
+    standard normal, is mapped to $-s_i\|x_i\|e_i$, $s_i = \operatorname{sign} x_{ii}$, by the reflection along
+    $v_i = x_i + s_i\|x_i\|e_i$. So, with fresh normal $x_i$ and $E$ the first columns of the identity (Stewart, 1980),
+
+    $$ Q = H_1\cdots H_r\,E\operatorname{diag}(s), \qquad (XQ^\top)^\top = H_1\cdots H_r B, \quad
+       B = E\operatorname{diag}(s)X^\top, $$
+
+    as accurate as a QR factorization, whose orthonormal factor is $-Q$.
+
+    Args:
+        normal: Standard normal numbers of all networks and layers, of `folded_shape`.
+        rank: Columns of $Q$.
+        units: Rows of $Q$.
+    """
+    # Layers first, so that the vectors of one layer are contiguous.
+    vectors = _unfolded(normal.transpose(0, 1), rank, units)
+    diagonal = vectors.diagonal(dim1=-2, dim2=-1)
+    signed = torch.linalg.vector_norm(vectors, dim=-1).copysign_(diagonal)
+    heads = signed + diagonal  # v_ii, before all are divided by it
+    vectors.div_(heads.unsqueeze(-1)).diagonal(dim1=-2, dim2=-1).fill_(1)
+    # τ = 2v_ii²/|v|², and |v|² = 2|x||v_ii|.
+    yield from map(Reflections, vectors, heads.div_(signed), signed.sign())
+
+
+def _unfolded(normal: Float[Tensor, "*batch half both"], rank: int, units: int) -> Float[Tensor, "*batch rank units"]:
+    """Return the upper triangle of all x_i: a row of `normal` ends with an upper one and begins with a lower one."""
+    lower = normal[..., : rank // 2, :units].flip(-2, -1)
+    return torch.cat([normal[..., -units:], lower], dim=-2).triu_()
+
+
+def rotated(
+    rows: Float[Tensor, "seeds samples rank"], reflections: Reflections
+) -> Float[Tensor, "seeds samples units"]:
+    r"""Return $XQ^\top$ for $Q = H_1\cdots H_rE\operatorname{diag}(s)$."""
+    padding = reflections.vectors.shape[-1] - rows.shape[-1]
+    signed = rows * reflections.signs.unsqueeze(-2)
+    padded = torch.nn.functional.pad(signed, (0, padding)) if padding else signed
+    # LAPACK takes the matrices of a stack one by one: with the fewest operations, but an accelerator would be idle.
+    return (reflected_by_lapack if rows.is_cpu else reflected_by_products)(padded, reflections)
+
+
+def reflected_by_lapack(
+    rows: Float[Tensor, "seeds samples units"], reflections: Reflections
+) -> Float[Tensor, "seeds samples units"]:
+    r"""Return $(H_1\cdots H_r B)^\top$ for the transposed rows $B$, reflection by reflection."""
+    return torch.ormqr(reflections.vectors.mT, reflections.taus, rows.mT).mT
+
+
+def reflected_by_products(
+    rows: Float[Tensor, "seeds samples units"], reflections: Reflections
+) -> Float[Tensor, "seeds samples units"]:
+    r"""Return the same as `reflected_by_lapack` by products of whole stacks, with $v_i$ the columns of $V$.
+
+    $$ H_1\cdots H_r = I - V S^{-1} V^\top, \qquad
+       S = \operatorname{striu}(V^\top V) + \tfrac12\operatorname{diag}(V^\top V). $$
+    """
+    vectors = reflections.vectors
+    factor = vectors @ vectors.mT
+    factor.diagonal(dim1=-2, dim2=-1).mul_(0.5)
+    # `upper` reads no entry below the diagonal, so the Gram matrix may stay there.
+    coefficients = torch.linalg.solve_triangular(factor, vectors @ rows.mT, upper=True)
+    return torch.baddbmm(rows, coefficients.mT, vectors, alpha=-1)

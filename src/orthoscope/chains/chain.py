@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.activations import ACTIVATIONS, Pointwise
-from orthoscope.activations.nonlinearities import slope_of
+from orthoscope.activations.table import entry_named, slope_of
 
 Batches = Float[Tensor, "seeds samples units"]
 Gradients = Float[Tensor, "seeds losses samples units"]
@@ -135,9 +135,8 @@ class Chain:
             raise TypeError(f"norm is {self.norm!r}: give a name, 'none' for no normalization")
         if isinstance(self.init, str) and self.init not in INITS:
             raise ValueError(f"unknown init {self.init!r}: choose one of {', '.join(INITS)}, or give a function")
-        if isinstance(self.activation, str) and self.activation not in ACTIVATIONS:
-            names = ", ".join(ACTIVATIONS)
-            raise ValueError(f"unknown activation {self.activation!r}: choose one of {names}, or give a function")
+        if isinstance(self.activation, str):
+            entry_named(self.activation)
         normalization(self.norm)
         if not callable(self.gain):
             _check_gain(self.gain)

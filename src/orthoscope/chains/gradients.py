@@ -200,33 +200,27 @@ class _Networks:
 
     def _layers_backward(self, depth: int) -> Iterator[tuple[int, _Layer]]:
         """Yield all layers from the last to the first; a segment is freed as it is passed."""
-        segments = self._forward(depth)
-        while segments:
-            segment = segments.pop()
-            kept = self._kept(segment)
-            for layer in reversed(segment.layers):
-                yield layer, kept.pop()
-
-    def _forward(self, depth: int) -> list[_Segment]:
-        """Return the segments, by a forward pass that keeps nothing else."""
         segments, hidden = [], self.starts
         for layers in self._ranges(depth):
             segments.append(_Segment(layers, hidden, [stream.state for stream in self.streams]))
             if layers.stop <= depth:
-                for layer, weight in zip(layers, self._weights(layers, hidden.shape[-1]), strict=True):
-                    hidden = self.chain.layer(torch.bmm(hidden, weight.mT), layer)[0]
-        return segments
+                for layer in self._run(layers, hidden):
+                    hidden = layer.output
+        while segments:
+            segment = segments.pop()
+            for stream, state in zip(self.streams, segment.states, strict=True):
+                stream.state = state
+            kept = list(self._run(segment.layers, segment.hidden))
+            for number in reversed(segment.layers):
+                yield number, kept.pop()
 
-    def _kept(self, segment: _Segment) -> list[_Layer]:
-        """Run the layers of a segment again and keep what the backward pass needs."""
-        for stream, state in zip(self.streams, segment.states, strict=True):
-            stream.state = state
-        kept, hidden = [], segment.hidden
-        for layer, weight in zip(segment.layers, self._weights(segment.layers, hidden.shape[-1]), strict=True):
-            output, pull_back = self.chain.layer(torch.bmm(hidden, weight.mT), layer)
-            kept.append(_Layer(hidden, weight, output, pull_back))
+    def _run(self, layers: range, hidden: Batches) -> Iterator[_Layer]:
+        """Draw consecutive layers and run them."""
+        weights = drawn_weights(self.chain, self.streams, hidden.shape[-1], len(layers))
+        for number, weight in zip(layers, weights, strict=True):
+            output, pull_back = self.chain.layer(torch.bmm(hidden, weight.mT), number)
+            yield _Layer(hidden, weight, output, pull_back)
             hidden = output
-        return kept
 
     def _ranges(self, depth: int) -> list[range]:
         """Cut layers 1 to `depth` into segments; a first layer of another shape is one by itself."""
@@ -235,9 +229,6 @@ class _Networks:
         first = 2 if fan_in != self.chain.width else 1
         rest = [range(begin, min(begin + length, depth + 1)) for begin in range(first, depth + 1, length)]
         return rest if first == 1 else [range(1, 2), *rest]
-
-    def _weights(self, layers: range, fan_in: int) -> Iterator[Weights]:
-        return drawn_weights(self.chain, self.streams, fan_in, len(layers))
 
     def _loss_gradient(self, hidden: Batches) -> Batches:
         with torch.enable_grad():

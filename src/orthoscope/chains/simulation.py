@@ -111,19 +111,16 @@ def _followed(
             continue
         for name, metric in record.items():
             value = metric(hidden)
-            _check_value(name, value, len(seeds))
+            if not isinstance(value, Tensor) or value.shape[:1] != (len(seeds),):
+                found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+                raise ValueError(
+                    f"the metric {name!r} returned {found} for {len(seeds)} networks: "
+                    "it must return a tensor (seeds, ...)"
+                )
             if name not in values:
                 values[name] = value.new_empty(len(seeds), len(layers), *value.shape[1:])
             values[name][:, positions[layer]] = value
     return Simulation(layers, values, hidden)
-
-
-def _check_value(name: str, value: object, networks: int) -> None:
-    if not isinstance(value, Tensor) or value.shape[:1] != (networks,):
-        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
-        raise ValueError(
-            f"the metric {name!r} returned {found} for {networks} networks: it must return a tensor (seeds, ...)"
-        )
 
 
 def _trajectory(starts: Batches, chain: Chain, depth: int, seeds: list[int]) -> Iterator[Batches]:

@@ -131,7 +131,7 @@ def main() -> None:
     try:
         code = app(exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        code = _complain(" ".join(str(error).split()) + " (see orthoscope --help)")
+        code = _complain(" ".join(str(error).split()).removesuffix(".") + " (see orthoscope --help)")
     except KeyboardInterrupt:
         code = INTERRUPTED
     except (ValueError, OSError, RuntimeError, ModuleNotFoundError) as error:

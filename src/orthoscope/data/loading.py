@@ -103,20 +103,15 @@ def _parse(file: BufferedIOBase, path: Path) -> Tensor:
     dtype = np.dtype(_VALUE_TYPES[magic[2]])
     expected = math.prod(shape) * dtype.itemsize
     # One byte more than announced, to detect trailing bytes; never more, whatever a .gz unpacks to.
-    values = _read_at_most(file, expected + 1)
+    values = bytearray()
+    # In pieces: a wrong size in a header must not allocate that memory.
+    while piece := file.read(min(expected + 1 - len(values), 1 << 24)):
+        values += piece
     if len(values) != expected:
         found = "more" if len(values) > expected else f"only {len(values)}"
         raise ValueError(f"{path} announces {shape}, which is {expected} bytes, but holds {found}")
     array = np.frombuffer(values, dtype).reshape(shape)
     return torch.from_numpy(array.astype(dtype.newbyteorder("="), copy=dtype.itemsize > 1))
-
-
-def _read_at_most(file: BufferedIOBase, limit: int) -> bytearray:
-    """Read up to `limit` bytes, in pieces: a wrong size in a header must not allocate that memory."""
-    values = bytearray()
-    while piece := file.read(min(limit - len(values), 1 << 24)):
-        values += piece
-    return values
 
 
 def read_sheet(path: Path, samples: int = 10_000, height: int = 32, width: int = 32) -> Pixels:

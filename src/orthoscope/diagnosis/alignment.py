@@ -9,28 +9,26 @@ from typing import Any
 import torch
 from torch import nn
 
-from orthoscope.diagnosis.document import alignment_document
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, alignment_document
 from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, residual_alignment
 from orthoscope.metrics.jacobians import DepthLaw, defined_median, depth_law
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
-from orthoscope.probe.batches import Call, as_call, first_samples
-from orthoscope.probe.modules import class_name, unwrapped
-from orthoscope.report.document import ResidualDocument
+from orthoscope.probe.hooks import class_name, unwrapped
+from orthoscope.probe.samples import Call, as_call, first_samples
+from orthoscope.report.document import AlignmentStatement, ResidualDocument
 
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"
 # What a verdict means for training. Alignment describes how trained networks compute; its absence before training is
 # usual and no fault, so that only a network that was trained for long has something to change.
 MEANINGS = {
-    ALIGNED: "Good news: the blocks refine one answer step by step, as in networks that were trained for long "
-    "(Li & Papyan, 2023). Nothing has to be changed.",
-    PARTLY: "Neither good nor bad news: usual while a network learns. Train on and measure again; "
-    "`orthoscope diagnose` says whether it can train.",
-    NOT_ALIGNED: "No bad news before training: blocks with random weights never align, and `orthoscope diagnose` says "
-    "whether the network can train. After long training it is a warning: blocks do not build on one another; "
-    "check that every block has a skip connection and that the training loss is low.",
-    UNKNOWN: "Neither good nor bad news: too little could be measured. "
-    "Give more samples, or measure after some training.",
+    ALIGNED: "Good: the blocks refine one answer step by step, as in networks that were trained for long "
+    "(Li & Papyan, 2023); nothing has to be changed.",
+    PARTLY: "Neither good nor bad: usual while a network learns; train on and measure again "
+    "(`orthoscope diagnose` says whether it can train).",
+    NOT_ALIGNED: "Normal before training: blocks with random weights never align (`orthoscope diagnose` says whether "
+    "the network can train). After long training it is a warning: check that every block has a skip connection and "
+    "that the training loss is low.",
+    UNKNOWN: "Neither good nor bad: give more samples, or measure after some training.",
 }
 
 _LOOSE_TOLERANCE = 1e9  # a tolerance that is met after the first iteration
@@ -38,23 +36,11 @@ _LOOSE_TOLERANCE = 1e9  # a tolerance that is met after the first iteration
 LIMITS = {"RA1": (0.3, True), "RA2": (0.9, False), "RA3": (0.1, False), "RA4": (0.3, True)}
 
 
-@dataclass(frozen=True)
-class Score:
-    """One of the four statements of residual alignment: its score, the median over samples, beside its limit."""
-
-    key: str
-    statement: str
-    quantity: str
-    value: float  # nan: not defined here
-    limit: float
-    above: bool  # whether it must be above the limit, or below
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the statement holds; None if its score could not be measured."""
-        if not isfinite(self.value):
-            return None
-        return self.value >= self.limit if self.above else self.value <= self.limit
+def holds(value: float, limit: float, above: bool) -> bool | None:
+    """Whether a score is on the side of its limit where its statement holds; None if it could not be measured."""
+    if not isfinite(value):
+        return None
+    return value >= limit if above else value <= limit
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,19 +66,38 @@ class Alignment(Viewed):
     seconds: float
 
     @property
-    def statements(self) -> tuple[Score, ...]:
-        """RA1 to RA4."""
+    def statements(self) -> tuple[AlignmentStatement, ...]:
+        """RA1 to RA4, with medians over samples."""
         found, rank = self.scores, self.classes
         numbers = {
-            "RA1": (found.step_cosine, "representations move in one direction", "cosine of adjacent steps"),
+            "RA1": (
+                found.step_cosine,
+                "representations move in one direction",
+                "cosine of the steps of adjacent blocks",
+            ),
             "RA2": (found.misalignment, "blocks share their singular vectors", "misalignment of pairs of blocks"),
-            "RA3": (found.rank_ratio[~found.dead], f"Jacobians have rank {rank}", f"σ{rank + 1}/σ1, median of blocks"),
+            "RA3": (
+                found.rank_ratio[~found.dead],
+                f"Jacobians have rank {rank} at most",
+                f"σ{rank + 1}/σ1, median of blocks",
+            ),
             "RA4": (self.law.slope, "the largest singular value falls as 1/depth", "slope of 1/σ1 over depth"),
         }
-        return tuple(
-            Score(key, statement, quantity, defined_median(value), *LIMITS[key])
-            for key, (value, statement, quantity) in numbers.items()
-        )
+        rows = []
+        for key, (values, statement, quantity) in numbers.items():
+            value, (limit, above) = defined_median(values), LIMITS[key]
+            rows.append(
+                AlignmentStatement(
+                    key=key,
+                    statement=statement,
+                    quantity=quantity,
+                    value=value,
+                    limit=limit,
+                    above=above,
+                    holds=holds(value, limit, above),
+                )
+            )
+        return tuple(rows)
 
     @property
     def law(self) -> DepthLaw:
@@ -112,17 +117,21 @@ class Alignment(Viewed):
     @property
     def summary(self) -> str:
         """What holds, what does not, what is not known; then whether that is good or bad news, and what to do."""
-        words = {True: ("holds", "hold"), False: ("fails", "fail"), None: ("is not known", "are not known")}
+        words = {True: ("holds", "hold"), False: ("fails", "fail"), None: ("is not measured", "are not measured")}
         parts = [
             f"{', '.join(keys)} {words[state][len(keys) > 1]}"
             for state in (True, False, None)
             if (keys := [score.key for score in self.statements if score.holds is state])
         ]
+        if self.scores.dead.all():
+            return (
+                f"All {len(self.scores.names)} residual branches are zero, as zero-initialized branches are, and have "
+                "no singular vectors: measure after some training."
+            )
         dead = [name for name, gone in zip(self.scores.names, self.scores.dead.all(-1), strict=True) if gone]
         if dead:
-            parts.append(f"{len(dead)} of {len(self.scores.names)} blocks are dead, the first {dead[0]}")
-        if len(dead) == len(self.scores.names):
-            parts.append("branches may be zero-initialized: measure after some training")
+            are = "are" if len(dead) > 1 else "is"
+            parts.append(f"{len(dead)} of {len(self.scores.names)} residual branches {are} zero, the first {dead[0]}")
         return f"{'; '.join(parts)}. {MEANINGS[self.verdict]}"
 
     def as_document(self, details: bool = True) -> ResidualDocument:

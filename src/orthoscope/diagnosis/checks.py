@@ -2,15 +2,16 @@
 
 import itertools
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from orthoscope.diagnosis.calibration import TYPICAL_DEPTH
 from orthoscope.metrics import Slope, depth_slope
 from orthoscope.probe import Layer, Recording, Representation, Status
 
+TYPICAL_DEPTH = 50  # weight layers that limits are quoted for
 # With fewer directions a rank means nothing: two samples always span a line.
 _FEWEST_DIRECTIONS = 4
 ENOUGH_DIRECTIONS = 21
@@ -40,6 +41,11 @@ class GradientProfile:
 
     layers: tuple[Layer, ...]
     slope: Slope
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the layers."""
+        return [layer.name for layer in self.layers]
 
     @property
     def log_norms(self) -> list[float]:
@@ -80,36 +86,39 @@ def weight_layers(recording: Recording) -> int:
 def gradient_growth(recording: Recording) -> CheckValue:
     """Growth of the log-gradient from the output to the input; negative when it shrinks."""
     profile = _profile_or_reason(recording)
-    last = profile.log_norms[-1]
-    toward_input = list(zip(profile.layers, profile.log_norms, strict=True))[::-1]
+    names, error = profile.names, profile.slope.standard_error.item() * (len(profile.layers) - 1)
+    return growth_along(names, profile.log_norms, profile.growth, error, weight_layers(recording))
 
-    def begins(limit: float) -> str | None:
-        sign = math.copysign(1, limit)
-        return next(
-            (layer.name for layer, norm in toward_input if sign * (norm - last) > abs(limit)),
-            profile.layers[0].name,
-        )
 
-    steps = len(profile.layers) - 1
-    return CheckValue(profile.growth, begins, profile.slope.standard_error.item() * steps, weight_layers(recording))
+def growth_along(
+    names: Sequence[str], log_norms: Sequence[float], growth: float, standard_error: float | None, layers: int
+) -> CheckValue:
+    """A growth of the gradient; it begins nearest the output, where the log-norm leaves that of the last layer."""
+
+    def begins(limit: float) -> str:
+        sign, last = math.copysign(1, limit), log_norms[-1]
+        toward_input = zip(reversed(names), reversed(log_norms), strict=True)
+        return next((name for name, norm in toward_input if sign * (norm - last) > abs(limit)), names[0])
+
+    return CheckValue(growth, begins, standard_error, layers)
 
 
 def largest_gradient(recording: Recording) -> CheckValue:
     """Log-ratio of the largest gradient of a weight layer to that of the last one: finds a jump, which has no slope."""
-    return _extreme_gradient(recording, max)
+    profile = _profile_or_reason(recording)
+    return extreme_of(profile.names, profile.log_norms, max)
 
 
 def smallest_gradient(recording: Recording) -> CheckValue:
     """Log-ratio of the smallest gradient of a weight layer to that of the last one, negative."""
-    return _extreme_gradient(recording, min)
-
-
-def _extreme_gradient(recording: Recording, extreme: Callable[..., float]) -> CheckValue:
     profile = _profile_or_reason(recording)
-    last = profile.log_norms[-1]
-    value = extreme(norm - last for norm in profile.log_norms)
-    layer = profile.layers[profile.log_norms.index(extreme(profile.log_norms))]
-    return CheckValue(value, lambda limit: layer.name)
+    return extreme_of(profile.names, profile.log_norms, min)
+
+
+def extreme_of(names: Sequence[str], log_norms: Sequence[float], extreme: Callable[..., float]) -> CheckValue:
+    """The largest or smallest log-norm above that of the last layer."""
+    found = extreme(log_norms)
+    return CheckValue(found - log_norms[-1], lambda limit: names[log_norms.index(found)])
 
 
 def _profile_or_reason(recording: Recording) -> GradientProfile:
@@ -280,6 +289,5 @@ def lasting_start(low: Sequence[bool]) -> int | None:
 
 
 def lasting_value(values: Sequence[float]) -> float:
-    """The median over the last tenth of the layers, at least the last three."""
-    tail = sorted(values[-max(3, len(values) // 10) :])
-    return tail[len(tail) // 2] if len(tail) % 2 else min(tail[len(tail) // 2 - 1 : len(tail) // 2 + 1])
+    """The lower median over the last tenth of the layers, at least the last three."""
+    return statistics.median_low(values[-max(3, len(values) // 10) :])

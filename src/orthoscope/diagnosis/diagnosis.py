@@ -10,23 +10,30 @@ from typing import Any
 from torch import nn
 
 from orthoscope.diagnosis.alignment import Alignment, align
-from orthoscope.diagnosis.calibration import risk
 from orthoscope.diagnosis.checks import GradientProfile, fitted_slope, gradient_profile, weight_layers
-from orthoscope.diagnosis.document import diagnosis_document
+from orthoscope.diagnosis.document import Viewed, diagnosis_document
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
-from orthoscope.diagnosis.rules import RULES, is_omission, judge
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.rules import RULES, in_words, judge, omitted_checks, risk
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Recording, Status, record
-from orthoscope.probe.batches import as_call
 from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
-from orthoscope.probe.modules import class_name, unwrapped
+from orthoscope.probe.hooks import class_name, unwrapped
 from orthoscope.probe.record import Loss
+from orthoscope.probe.samples import as_call
 from orthoscope.report.document import DiagnosisDocument
 
 # Without one of these, neither samples nor gradients were judged.
 _ESSENTIAL_CHECKS = ("sample angles", "gradient growth", "gradient arrives")
+
+_FIX = "Apply the best change to a copy of the network, and confirm it by a short training"
+_LIST = "List every change that may help, with what theory predicts of each"
+_WATCH = "Learning rate, data and what happens later are not checked; follow the training with:"
+_BATCH = "Give a batch whose samples differ: no change to the network helps against a degenerate input."
+_FEW = "Give a batch of at least 8 samples: with fewer, rank collapse is not checked and no change can be tried."
+_FEWEST_SAMPLES = 8  # that `orthoscope.fix` takes
+_NOT_FINITE = "Look for nan, or for numbers that overflow, in the weights and the input of {layer}."
+_TOO_LITTLE = "Too little could be checked: diagnose again with at least 8 samples that the network tells apart."
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +44,6 @@ class Diagnosis(Viewed):
         name: Of the network.
         recording: The measurements of the pass.
         findings: The outcome of every check.
-        gradients: Log-norms of the gradient along depth; None with fewer than three of them.
         expected: What theory predicts.
         seconds: Duration.
         alignment: Alignment of the residual blocks, if `deep` was asked for and there are some.
@@ -50,7 +56,6 @@ class Diagnosis(Viewed):
     name: str
     recording: Recording
     findings: tuple[Finding, ...]
-    gradients: GradientProfile | None
     expected: Expectation
     seconds: float
     alignment: Alignment | None = None
@@ -58,6 +63,11 @@ class Diagnosis(Viewed):
     anatomy: Anatomy = field(default_factory=Anatomy)
     fix_command: str = ""
     weights: WeightReferences | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def gradients(self) -> GradientProfile | None:
+        """Log-norms of the gradient along depth; None with fewer than three of them."""
+        return gradient_profile(self.recording)
 
     @property
     def verdict(self) -> Verdict:
@@ -141,14 +151,40 @@ class Diagnosis(Viewed):
         if found:
             worst = {finding.symptom: finding.reason for finding in reversed(found)}
             return "; ".join(worst[symptom] for symptom in dict.fromkeys(finding.symptom for finding in found))
-        unchecked = [f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED]
         if not self.judged:
-            return f"neither samples nor gradients could be judged ({unchecked[0]})"
-        rest = [f"{f.check}: {f.reason}" for f in self.findings if is_omission(f)]
+            reason = next(f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED)
+            return f"neither samples nor gradients could be judged ({reason})"
+        rest = omitted_checks(self.findings)
         clean = {finding.check: finding.reason for finding in self.findings if finding.state is State.CLEAN}
         good = {"sample angles": "no rank collapse", "gradient growth": clean.get("gradient growth", "")}
         said = "; ".join(words for check, words in good.items() if check in clean) or "no symptom was found"
-        return said + (f" (not checked: {'; '.join(rest)})" if rest else "")
+        return said + (f"; not checked: {'; '.join(rest)}" if rest else "")
+
+    @property
+    def next_steps(self) -> tuple[str, ...]:
+        """What to do now, one sentence each; a command or call stands between backquotes at the end.
+
+        A network that is sick or at risk is to be changed; of a healthy one, what was not checked is said.
+        """
+        if not self.judged:
+            return (_TOO_LITTLE,)
+        if self.verdict is Verdict.HEALTHY:
+            missing = omitted_checks(self.findings)
+            unchecked = (f"Not checked on this batch: {'; '.join(missing)}.",) if missing else ()
+            return (*unchecked, f"{_WATCH} `orthoscope.watch(model)`")
+        if set(self.symptoms) <= {Symptom.DEGENERATE_INPUT}:
+            return (_BATCH,)
+        first: tuple[str, ...] = (_BATCH,) if Symptom.DEGENERATE_INPUT in self.symptoms else ()
+        broken = [f for f in self.findings if f.check == "finite outputs" and f.state is State.FOUND]
+        first += tuple(_NOT_FINITE.format(layer=in_words(finding.layer)) for finding in broken)
+        if self.recording.samples < _FEWEST_SAMPLES:
+            return (*first, _FEW)
+        if self.anatomy.trained:
+            trained = f"The weights seem to be trained ({self.anatomy.trained}), so only advice is given"
+            return (*first, f"{trained}: `orthoscope.prescribe(diagnosis)`")
+        if self.fix_command:
+            return (*first, f"{_FIX}: `{self.fix_command}`")
+        return (*first, f"{_FIX}: `orthoscope.fix(model, batch)`", f"{_LIST}: `orthoscope.prescribe(diagnosis)`")
 
     @cached_property
     def pictures(self) -> Sequence[Picture | None]:
@@ -234,7 +270,6 @@ def diagnose(
         name=name or class_name(unwrapped(model)),
         recording=recording,
         findings=tuple(judge(rule, recording) for rule in RULES),
-        gradients=gradient_profile(recording),
         expected=expectation(unwrapped(model), recording, batch_statistics),
         seconds=time.perf_counter() - start,
         alignment=alignment,

@@ -1,21 +1,23 @@
-"""Diagnoses, residual alignments and predictions as documents, from which every view is drawn."""
+"""Results that can be shown: diagnoses, residual alignments and predictions as documents, and every view of one."""
 
+import json
 import platform
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
-from orthoscope.diagnosis.calibration import CALIBRATION
+from orthoscope import report
 from orthoscope.diagnosis.expectations import Expected
-from orthoscope.diagnosis.next_steps import next_steps
+from orthoscope.diagnosis.rules import CALIBRATION
 from orthoscope.findings import Finding, State, Verdict
 from orthoscope.metrics.jacobians import defined_median
 from orthoscope.probe import Layer
 from orthoscope.probe.details import Picture, WeightSpectrum
 from orthoscope.report import document
-from orthoscope.report.document import copied
+from orthoscope.report.document import Document, copied, to_data
 from orthoscope.theory import Source
 from orthoscope.version import VERSION
 
@@ -23,6 +25,56 @@ if TYPE_CHECKING:
     from orthoscope.diagnosis.alignment import Alignment
     from orthoscope.diagnosis.diagnosis import Diagnosis
     from orthoscope.diagnosis.forecast import Depth, Forecast
+
+
+class Viewed(ABC):
+    """A result that prints as a table, shows as a page in a notebook, and can be saved."""
+
+    @abstractmethod
+    def as_document(self, details: bool = True) -> Document:
+        """Return everything that views show, in the dataclasses of `orthoscope.report.document`.
+
+        Args:
+            details: Whether to compute what only a page draws.
+        """
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as plain data, in the versioned schema."""
+        data: dict[str, Any] = to_data(self.as_document())
+        return data
+
+    def to_json(self) -> str:
+        """The document as strict JSON: no nan, no infinity."""
+        return json.dumps(self.document(), allow_nan=False)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write `.html` or `.json` atomically."""
+        report.write(path, [self.as_document()])
+
+    def __str__(self) -> str:
+        return report.text(self.as_document(details=False))
+
+    __repr__ = __str__  # at a prompt, the table
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """A DataFrame of "pandas" or "polars", a row for every layer, depth, block or snapshot; see `report.frame`."""
+        return report.frame(self.as_document(details=False), library)
+
+    def plot(self) -> Any:
+        """A matplotlib `Figure` of the same numbers along the network, what theory expects dashed.
+
+        It belongs to no window and no pyplot state: `.savefig("profiles.svg")` writes it.
+        """
+        return report.figure(self.as_document(details=False))
+
+    def _repr_html_(self) -> str:
+        return report.notebook(self.as_document())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What notebooks show: the page, and the table where only text can be shown."""
+        bundle = {"text/plain": str(self), "text/html": self._repr_html_()}
+        wanted = {kind for kind in bundle if not include or kind in include} - set(exclude or ())
+        return {kind: content for kind, content in bundle.items() if kind in wanted}
 
 
 def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document.DiagnosisDocument:
@@ -40,7 +92,6 @@ def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document
     return copied(
         document.DiagnosisDocument,
         diagnosis,
-        next_steps=next_steps(diagnosis),
         risk=risk_row(diagnosis.risk),
         findings=tuple(map(_finding, diagnosis.findings)),
         slope=document.Slope(
@@ -75,7 +126,7 @@ def risk_row(risk: float) -> document.Risk:
     held_out = known["held_out"]["orthoscope"]
     return document.Risk(
         value=risk,
-        networks=known["networks"] - held_out["networks"],
+        networks=known["fitted_to"],
         accuracy=held_out["accuracy"],
         false_alarms=held_out["false_alarms"],
         tested_on=held_out["networks"],
@@ -144,13 +195,10 @@ def _picture(picture: Picture) -> document.Picture:
 def alignment_document(alignment: "Alignment") -> document.ResidualDocument:
     """Write down a residual alignment; numbers are medians over samples."""
     scores, whole = alignment.scores, alignment.whole
-    return document.ResidualDocument(
-        name=alignment.name,
-        verdict=alignment.verdict,
-        summary=alignment.summary,
-        statements=tuple(copied(document.AlignmentStatement, score) for score in alignment.statements),
+    return copied(
+        document.ResidualDocument,
+        alignment,
         samples=alignment.jacobians[0].operator.samples,
-        classes=alignment.classes,
         line_shape=defined_median(scores.line_shape),
         step_cosine=defined_median(scores.step_cosine),
         spacing_variation=defined_median(scores.spacing_variation),
@@ -163,8 +211,6 @@ def alignment_document(alignment: "Alignment") -> document.ResidualDocument:
         blocks=tuple(_block(alignment, index) for index in range(len(alignment.jacobians))),
         pairs=tuple(tuple(map(defined_median, row)) for row in scores.pairs),
         left_out=omissions(alignment.jacobians.left_out),
-        notes=tuple(alignment.notes),
-        seconds=alignment.seconds,
         environment=environment(),
     )
 
@@ -175,9 +221,9 @@ def _block(alignment: "Alignment", index: int) -> document.Block:
     outputs, inputs = block.operator.shape
     error = (block.spectrum.errors[:, 0] / block.singular_values[:, 0]).nan_to_num()
     step = block.output - block.input if block.output.shape == block.input.shape else None
-    return document.Block(
-        name=block.name,
-        skip=block.skip,
+    return copied(
+        document.Block,
+        block,
         activation=block.activation or None,
         inputs=inputs,
         outputs=outputs,
@@ -186,13 +232,9 @@ def _block(alignment: "Alignment", index: int) -> document.Block:
         rank_ratio=defined_median(scores.rank_ratio[index]),
         top_energy=defined_median(scores.top_energy[index]),
         misalignment=defined_median(scores.pairs[index, others].nanmean(0)) if others else None,
-        step=None if step is None else _median_length(step),
+        step=None if step is None else defined_median(torch.linalg.vector_norm(step.double(), dim=-1)),
         dead=bool(scores.dead[index].all()),
     )
-
-
-def _median_length(step: Tensor) -> float:
-    return defined_median(torch.linalg.vector_norm(step.double(), dim=-1))
 
 
 def prediction_document(forecast: "Forecast") -> document.PredictionDocument:

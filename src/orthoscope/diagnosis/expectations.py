@@ -62,7 +62,8 @@ class Expectation:
         found = self._computed[0]
         if found is None or math.isnan(self.output_gradient):
             return {}
-        pairs = zip(_linear_names(found), found.log_gradients(), strict=True)
+        names = [f"{_branch_name(found, index)}.linear" for index in range(len(found.layers))]
+        pairs = zip(names if found.head is None else [*names, "head"], found.log_gradients(), strict=True)
         return {name: value + self.output_gradient for name, value in pairs if not math.isnan(value)}
 
     @property
@@ -113,7 +114,9 @@ def expectation(model: nn.Module, recording: Recording, batch_statistics: bool =
         arguments = initial_arguments(model)
         if arguments["norm"] == "batch" and not batch_statistics:
             raise NoTheory("theory is of batch norm with the statistics of the batch, not running ones")
-        return Expectation("", arguments, _inputs(recording), _output_gradient(recording))
+        gradients = [layer.gradient_norm for layer in recording.layers if layer.depth is not None]
+        output_gradient = math.log(gradients[-1]) if gradients and gradients[-1] else math.nan
+        return Expectation("", arguments, _inputs(recording), output_gradient)
     except (ValueError, ArithmeticError) as reason:  # NoTheory, or a batch that theory cannot start from
         return Expectation(str(reason))
 
@@ -128,12 +131,6 @@ def _inputs(recording: Recording) -> Inputs:
     return Inputs(samples, recording.input.rms**2, view.overlap, variance, variance / rest**2 if rest > 0 else math.inf)
 
 
-def _output_gradient(recording: Recording) -> float:
-    """Log-norm of the gradient at the last weight layer, nan if there is none."""
-    weights = [layer.gradient_norm for layer in recording.layers if layer.depth is not None]
-    return math.log(weights[-1]) if weights and weights[-1] else math.nan
-
-
 def _signals(found: Propagation) -> dict[str, Signal]:
     signals: dict[str, Signal] = {}
     for index, layer in enumerate(found.layers):
@@ -146,11 +143,6 @@ def _signals(found: Propagation) -> dict[str, Signal]:
     if found.head is not None:
         signals["head"] = found.head
     return signals
-
-
-def _linear_names(found: Propagation) -> list[str]:
-    hidden = [f"{_branch_name(found, index)}.linear" for index in range(len(found.layers))]
-    return hidden if found.head is None else [*hidden, "head"]
 
 
 def _branch_name(found: Propagation, index: int) -> str:

@@ -11,12 +11,11 @@ from typing import Any
 
 import torch
 
-from orthoscope.diagnosis.checks import CheckValue, fitted_slope, rank_share
-from orthoscope.diagnosis.document import prediction_document
+from orthoscope.diagnosis.checks import CheckValue, extreme_of, fitted_slope, growth_along, rank_share
+from orthoscope.diagnosis.document import Viewed, prediction_document
 from orthoscope.diagnosis.expectations import Expected, expected_numbers
 from orthoscope.diagnosis.inspection import mlp_hyperparameters
 from orthoscope.diagnosis.rules import RULES, conclude
-from orthoscope.diagnosis.viewed import Viewed
 from orthoscope.findings import Finding, Prediction, State, Symptom, Verdict
 from orthoscope.models import TargetError
 from orthoscope.models.targets import BUILTIN, parse_call
@@ -82,6 +81,10 @@ class Prospect:
     def _weight_layers(self) -> int:
         return max(1, len(self.log_gradients))
 
+    @property
+    def _names(self) -> list[str]:
+        return [_layer(index) for index in range(len(self.log_gradients))]
+
     def _overflows(self) -> CheckValue:
         broken = [index for index, layer in enumerate(self.layers) if layer.rms > _LARGEST]
         return CheckValue(float(len(broken)), lambda limit: _layer(broken[0]))
@@ -98,20 +101,11 @@ class Prospect:
         )
 
     def _gradient_growth(self) -> CheckValue:
-        norms = self.log_gradients
-
-        def begins(limit: float) -> str:
-            sign = math.copysign(1, limit)
-            beyond = (k for k in range(len(norms) - 1, -1, -1) if sign * (norms[k] - norms[-1]) > abs(limit))
-            return _layer(next(beyond, 0))
-
-        return CheckValue(self.growth, begins, weight_layers=self._weight_layers)
+        return growth_along(self._names, self.log_gradients, self.growth, None, self._weight_layers)
 
     def _extreme(self, extreme: Callable[..., float]) -> CheckValue:
         norms = self.log_gradients
-        if any(map(math.isnan, norms)):
-            return CheckValue(math.nan)
-        return CheckValue(extreme(norms) - norms[-1], lambda limit: _layer(norms.index(extreme(norms))))
+        return CheckValue(math.nan) if any(map(math.isnan, norms)) else extreme_of(self._names, norms, extreme)
 
 
 def _layer(index: int) -> str:
@@ -185,7 +179,7 @@ class Forecast(Viewed):
         sick = self.first(Verdict.SICK)
         beyond = "" if sick is None else f"; sick from depth {sick.depth}"
         deepest = "healthy at no depth" if self.deepest is None else f"trains up to depth {self.deepest}"
-        return f"{deepest}; at depth {first.depth}: {reason}{beyond}{unchecked}"
+        return f"{deepest}; at depth {first.depth}, {reason}{beyond}{unchecked}"
 
     @property
     def not_checked(self) -> tuple[Finding, ...]:
@@ -263,18 +257,14 @@ def _depths(found: Propagation, wanted: range, lost: str) -> Iterator[Depth]:
     layers = [expected_numbers(layer.output, samples, units) for layer in found.layers]
     for depth in wanted:
         if depth > len(layers):
-            yield _beyond(depth, lost)
+            # Deeper than its signals reach: sick, without numbers.
+            symptom = Symptom.COLLAPSE if "vanish" in lost else Symptom.EXPLODE
+            finding = Finding("finite outputs", symptom, State.FOUND, lost, Verdict.SICK)
+            yield Depth(depth, Expected(*[math.nan] * 6), math.nan, math.nan, (finding,))
             continue
         prospect = Prospect(layers[:depth], found.log_gradients(depth), min(samples, units))
         deviation = math.sqrt(min(1.0, found.layers[depth - 1].output.overlap_variance))
         yield Depth(depth, layers[depth - 1], deviation, prospect.growth, tuple(prospect.findings()))
-
-
-def _beyond(depth: int, lost: str) -> Depth:
-    """A network deeper than its signals reach: sick, without numbers."""
-    symptom = Symptom.COLLAPSE if "vanish" in lost else Symptom.EXPLODE
-    finding = Finding("finite outputs", symptom, State.FOUND, lost, Verdict.SICK)
-    return Depth(depth, Expected(*[math.nan] * 6), math.nan, math.nan, (finding,))
 
 
 def mlp_arguments(target: str) -> tuple[dict[str, Any], range]:
@@ -286,11 +276,7 @@ def mlp_arguments(target: str) -> tuple[dict[str, Any], range]:
         raise TargetError(
             f"{target!r} cannot be predicted: write mlp(activation=gelu, norm=layer, depth=1..500, width=256)"
         )
-    accepted = BUILTIN[name].accepted()
-    for argument in given:
-        if argument not in accepted:
-            raise TargetError(f"{name} has no argument {argument!r}: choose from {', '.join(accepted)}")
-    arguments = accepted | given
+    arguments = BUILTIN[name].arguments(name, given)
     return arguments, _range(arguments["depth"])
 
 

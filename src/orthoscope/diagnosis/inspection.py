@@ -17,8 +17,8 @@ from torch.nn.parameter import is_lazy
 
 from orthoscope.activations import activation_modules, nonlinearity
 from orthoscope.init import bias_variance, weight_sample, weight_variance
-from orthoscope.init.schemes import weight_layers
-from orthoscope.init.weights import is_sharded
+from orthoscope.init.weights import weight_layers
+from orthoscope.linalg.matrices import is_sharded
 from orthoscope.models import MLP
 from orthoscope.models.blocks import ResidualBlock, require_positive, structure
 from orthoscope.theory import Hyperparameters, LinearLaw, NoTheory
@@ -51,16 +51,10 @@ def mlp_hyperparameters(arguments: Mapping[str, Any]) -> Hyperparameters:
 def _linear_law(arguments: Mapping[str, Any], fan_in: int, fan_out: int) -> LinearLaw:
     try:
         variance = fan_in * weight_variance(arguments["init"], fan_in, fan_out, arguments["weight_gain"])
-        return LinearLaw(fan_out, variance, _bias_variance(arguments, fan_in))
+        drawn = float(arguments["bias_std"]) ** 2 or bias_variance(arguments["init"], fan_in)
+        return LinearLaw(fan_out, variance, drawn if arguments["bias"] else 0.0)
     except OverflowError as error:
         raise NoTheory("the variance of weights or biases is beyond the range of floats") from error
-
-
-def _bias_variance(arguments: Mapping[str, Any], fan_in: int) -> float:
-    if not arguments["bias"]:
-        return 0.0
-    drawn = float(arguments["bias_std"]) ** 2
-    return drawn or bias_variance(arguments["init"], fan_in)
 
 
 def initial_arguments(model: nn.Module) -> Mapping[str, Any]:
@@ -75,7 +69,7 @@ def initial_arguments(model: nn.Module) -> Mapping[str, Any]:
     if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
         raise NoTheory("it has forward hooks, which may change its outputs")
     if not _as_drawn(model, model.drawn):
-        raise NoTheory("its weights changed since initialization: theory is of networks at initialization")
+        raise NoTheory("theory is of networks at initialization, and the weights of this one have changed")
     return arguments
 
 

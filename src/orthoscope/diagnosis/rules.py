@@ -1,14 +1,91 @@
-"""The rules, as a table: what is compared, with which limits, and the sentence for each outcome."""
+"""The rules, as a table: what is compared, with which limits, and the sentence for each outcome; and the risk.
 
+Limits of the verdict, and the risk that goes with a number, are fitted to networks whose training outcome is known.
+`calibration.json` is written by `make calibrate` from the trainings in results/calibration, never by hand.
+"""
+
+import hashlib
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from typing import Any
 
 from orthoscope.diagnosis import checks
-from orthoscope.diagnosis.calibration import CALIBRATION, DEEPEST, TYPICAL_DEPTH
-from orthoscope.diagnosis.checks import CheckValue, NotChecked
+from orthoscope.diagnosis.checks import TYPICAL_DEPTH, CheckValue, NotChecked
 from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
 from orthoscope.probe import Recording
+
+FILE = "calibration.json"
+SCHEMA = "orthoscope.calibration/1"
+DEEPEST = 301  # weight layers of the deepest network that was trained: laws are not extrapolated beyond
+AT_RISK = 0.2  # the risk at which a network is no longer called healthy
+
+
+@dataclass(frozen=True)
+class Law:
+    r"""Odds that a network of $L$ weight layers does not train, as a function of one number, larger being worse.
+
+    $$ \ln\frac{p}{1-p} = b \ln\frac{x}{x_{50} (L/50)^q} $$
+
+    The odds are even, the limit of sickness, at $x = x_{50} (L/50)^q$; $b$ is the slope of the transition. Networks of
+    fewer than `spared` layers recover from what this number shows: it does not count for them.
+    """
+
+    limit: float
+    power: float
+    sharpness: float
+    spared: int = 0  # named as in calibration.json
+
+    def log_odds(self, value: float, layers: int) -> float:
+        """Log-odds of not training; minus infinity where the number does not count."""
+        if layers < self.spared or not value > 0:
+            return -math.inf
+        depth = math.log(min(layers, DEEPEST) / TYPICAL_DEPTH)
+        return self.sharpness * (math.log(value / self.limit) - self.power * depth)
+
+    def limit_at(self, log_odds: float) -> float:
+        """The number at which the log-odds have this value, at 50 layers."""
+        return self.limit * math.exp(log_odds / self.sharpness)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Laws by name, and the lapse rate: how often an outcome contradicts every law."""
+
+    laws: Mapping[str, Law]
+    lapse: float
+    document: Mapping[str, Any]
+
+    def risk(self, log_odds: float) -> float:
+        r"""$\epsilon + (1 - 2\epsilon)/(1 + e^{-z})$ for log-odds $z$ and lapse rate $\epsilon$."""
+        return self.lapse + (1 - 2 * self.lapse) / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
+
+    def at_risk(self, name: str) -> float:
+        """Where a number alone makes the risk `AT_RISK`, at 50 layers."""
+        share = (AT_RISK - self.lapse) / (1 - 2 * self.lapse)
+        return self.laws[name].limit_at(math.log(share / (1 - share)))
+
+    @property
+    def checksum(self) -> str:
+        """Checksum of the laws, which changes when they do."""
+        return hashlib.sha256(repr((sorted(self.laws.items()), self.lapse)).encode()).hexdigest()[:12]
+
+    @property
+    def networks(self) -> int:
+        """How many networks the limits were fitted to and tested on."""
+        return int(self.document["networks"])
+
+
+def read(text: str) -> Calibration:
+    """A calibration from the text of its file."""
+    document = json.loads(text)
+    laws = {name: Law(**law) for name, law in document["laws"].items()}
+    return Calibration(laws, document["lapse"], document)
+
+
+CALIBRATION = read(resources.files("orthoscope").joinpath(FILE).read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -22,7 +99,8 @@ class Rule:
         unit: Of the number.
         risk: Limit of AT RISK, in a network of 50 weight layers.
         sick: Limit of SICK, in a network of 50 weight layers.
-        found: Sentence for a hit: {value}, {percent}, {ratio} = exp(value), {factor} = exp(|value|) and {layer} are filled in.
+        found: Sentence for a hit: {value}, {percent}, {ratio} = exp(value), {factor} = exp(|value|) and
+            {layer} are filled in.
         clean: Sentence for none.
         low_is_bad: Whether numbers below the limits are bad.
         power: Limits are multiplied by (layers/50)^power.
@@ -103,7 +181,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "sample angles", Symptom.COLLAPSE, checks.sample_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "rank collapse from {layer} on: all samples point in one direction at the output (1 - mean cosine: {value:.2g})",
+        "rank collapse from {layer} on: samples point in one direction at the output (1 - mean cosine: {value:.2g})",
         "samples differ in direction at the output (1 - mean cosine: {value:.2g})", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
@@ -116,7 +194,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "token angles", Symptom.COLLAPSE, checks.token_angles, "1 - mean cosine", 3e-3, 1e-3,
-        "rank collapse of tokens from {layer} on: all point in one direction at the output (1 - mean cosine: {value:.2g})",
+        "rank collapse of tokens from {layer} on: all point one way (1 - mean cosine at the output: {value:.2g})",
         "tokens differ in direction at the output (1 - mean cosine: {value:.2g})", low_is_bad=True,
         min_depth_for_sick=_MIN_DEPTH_FOR_SICK,
     ),
@@ -144,13 +222,13 @@ RULES: tuple[Rule, ...] = (
         "largest gradient", Symptom.EXPLODE, checks.largest_gradient, "e-folds above the last layer",
         math.log(1e3), math.log(1e5),
         "exploding gradient at {layer}: its norm is {ratio} times that at the last layer",
-        "no gradient norm is more than {ratio} times that at the last layer",
+        "the largest gradient norm is {ratio} times that at the last layer",
     ),
     Rule(
         "smallest gradient", Symptom.VANISH, checks.smallest_gradient, "e-folds above the last layer",
         -math.log(1e6), -math.inf,
         "vanishing gradient at {layer}: its norm is {ratio} times that at the last layer",
-        "no gradient norm is less than {ratio} times that at the last layer", low_is_bad=True,
+        "the smallest gradient norm is {ratio} times that at the last layer", low_is_bad=True,
     ),
     Rule(
         "gradient arrives", Symptom.VANISH, checks.starved_layers, "weight layers", 0.0, 0.0,
@@ -177,7 +255,10 @@ def judge(rule: Rule, recording: Recording) -> Finding:
 def conclude(rule: Rule, seen: CheckValue) -> Finding:
     """The finding that follows from a number by a rule, whether it was measured or predicted."""
     risk, sick = rule.limits(seen.weight_layers)
-    severity = _severity(rule, seen)
+    severity = Verdict.HEALTHY
+    for verdict, limit in ((Verdict.AT_RISK, risk), (Verdict.SICK, sick)):
+        if seen.value < limit if rule.low_is_bad else seen.value > limit:
+            severity = verdict
     limit = sick if severity is Verdict.SICK else risk
     layer = None if severity is Verdict.HEALTHY else seen.begins(risk)
     found = severity is not Verdict.HEALTHY
@@ -190,7 +271,7 @@ def conclude(rule: Rule, seen: CheckValue) -> Finding:
             percent=_percent(seen.value),
             factor=times(abs(seen.value)),
             ratio=times(seen.value),
-            layer=_in_words(layer),
+            layer=in_words(layer),
         ),
         severity=severity,
         layer=layer,
@@ -204,10 +285,17 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 or share == 0 else "less than 1%"
 
 
-def is_omission(finding: Finding) -> bool:
-    """Whether a check was not made that its reader may miss: not of tokens, nor of the rank of token ids."""
-    applies = not finding.check.startswith("token") and finding.reason != checks.TOKEN_IDS
-    return finding.state is State.NOT_CHECKED and applies
+def omitted_checks(findings: Sequence[Finding]) -> list[str]:
+    """Return `sample rank, sample angles (reason)` of checks that were not made.
+
+    Checks that do not apply are left out: of tokens, where there are none, and of the rank of token ids.
+    """
+    names: dict[str, list[str]] = {}
+    for finding in findings:
+        applies = not finding.check.startswith("token") and finding.reason != checks.TOKEN_IDS
+        if finding.state is State.NOT_CHECKED and applies:
+            names.setdefault(finding.reason, []).append(finding.check)
+    return [f"{', '.join(found)} ({reason})" for reason, found in names.items()]
 
 
 def times(log_ratio: float) -> str:
@@ -219,21 +307,37 @@ def times(log_ratio: float) -> str:
     return "10" + str(round(log_ratio / math.log(10))).translate(_SUPERSCRIPTS)
 
 
-def _in_words(layer: str | None) -> str:
+def in_words(layer: str | None) -> str:
     """The name as it reads in a sentence: members of an nn.Sequential are only numbers, the root has an empty name."""
     if not layer:
         return "the whole network"
     return f"module {layer}" if layer.isdigit() else layer
 
 
-def _severity(rule: Rule, seen: CheckValue) -> Verdict:
-    risk, sick = rule.limits(seen.weight_layers)
-    if _beyond(rule, seen.value, sick):
-        return Verdict.SICK
-    if _beyond(rule, seen.value, risk):
-        return Verdict.AT_RISK
-    return Verdict.HEALTHY
+# From the number of a check to one that is larger the worse.
+RISK_NUMBERS: dict[str, Callable[[float], float]] = {
+    "sample rank": lambda share: 1 / share if share > 0 else math.inf,
+    "gradient growth": lambda growth: growth,
+    "gradient decay": lambda growth: -growth,
+}
 
 
-def _beyond(rule: Rule, value: float, limit: float) -> bool:
-    return value < limit if rule.low_is_bad else value > limit
+def risk(findings: Sequence[Finding], weight_layers: int, calibration: Calibration = CALIBRATION) -> float:
+    """Risk of not training by the worst number; the highest possible if another check calls the network sick.
+
+    nan if a number was not measured and the others are good.
+    """
+    if any(finding.check not in RISK_NUMBERS and finding.severity is Verdict.SICK for finding in findings):
+        return calibration.risk(math.inf)
+    odds = [_log_odds(finding, weight_layers, calibration) for finding in findings if finding.check in RISK_NUMBERS]
+    seen = [number for number in odds if number is not None]
+    worst = max(seen, default=-math.inf)
+    # An unmeasured number may be the bad one: only a bad number is enough by itself.
+    return calibration.risk(worst) if worst > 0 or (odds and len(seen) == len(odds)) else math.nan
+
+
+def _log_odds(finding: Finding, weight_layers: int, calibration: Calibration) -> float | None:
+    if finding.state is State.NOT_CHECKED or finding.measured is None:
+        return None
+    value = RISK_NUMBERS[finding.check](finding.measured.value)
+    return calibration.laws[finding.check].log_odds(value, weight_layers)

@@ -1,8 +1,7 @@
 """Initialization of weights.
 
-* `schemes`: `initialize_(model, name)` and the schemes that need shapes only (He, Xavier, orthogonal, ...).
+* `schemes`: `initialize_(model, name)`, the schemes that need shapes only (He, orthogonal, ...), and their variances.
 * `lsuv`, `iterative`: data-dependent initialization, layer by layer on a batch, in forward order.
-* `variance`: the variance that a scheme gives to weights and biases, for theory.
 * `weights`: weights as stacks of matrices, read and written, also sharded and parametrized ones.
 
 All schemes take the same arguments.
@@ -21,6 +20,7 @@ from orthoscope.init.lsuv import lsuv_
 from orthoscope.init.schemes import (
     SCHEMES,
     Scheme,
+    bias_variance,
     delta_orthogonal_,
     gaussian_,
     he_,
@@ -29,9 +29,10 @@ from orthoscope.init.schemes import (
     orthogonal_,
     svd_orthogonal_,
     torch_default_,
+    weight_variance,
     xavier_,
 )
-from orthoscope.init.variance import bias_variance, weight_sample, weight_variance
+from orthoscope.init.weights import weight_sample
 
 __all__ = [
     "SCHEMES", "Scheme", "bias_variance", "delta_orthogonal_", "gaussian_", "he_", "initialize_", "iterative_", "lsuv_",

@@ -11,13 +11,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
-from orthoscope.init.schemes import weight_layers
-from orthoscope.init.weights import WeightLayer, check_supported, is_sharded
-from orthoscope.probe.batches import Call, as_call, copied, tensors_in
+from orthoscope.init.weights import WeightLayer, check_unsharded, weight_layers
 from orthoscope.probe.restore import probing_mode, untouched
+from orthoscope.probe.samples import Call, as_call, copied, tensors_in
 
 
 @runtime_checkable
@@ -54,8 +52,13 @@ def in_forward_order(
     """
     layers = weight_layers(model)
     _check(layers, keep)
-    calls = _stream(model, batch)
-    progress = _Progress(maker, set(keep or ()), includes_ends=keep is not None, at_once=isinstance(calls, list))
+    if isinstance(batch, Iterator):
+        raise ValueError(
+            f"a {type(batch).__name__} can be iterated only once, and every layer needs the whole stream: "
+            "give a DataLoader, or an object with __iter__"
+        )
+    at_once = isinstance(batch, ONE_BATCH) or not isinstance(batch, Iterable)
+    progress = _Progress(maker, set(keep or ()), includes_ends=keep is not None, at_once=at_once)
     with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
         for name, layer in layers:
             # Prepended: hooks of the user must not run before a pass is stopped here.
@@ -65,9 +68,13 @@ def in_forward_order(
         varied = False
         while not progress.ended:
             progress.begin_pass()
-            for call in calls:
-                first = _sample(call) if first is None else first
-                varied = varied or _differs(call, first)
+            # A pair in a stream is input and target, as a DataLoader yields them.
+            for call in (as_call(model, one, with_target=not at_once) for one in ([batch] if at_once else batch)):
+                samples = next(tensors_in((call.args, call.kwargs)))
+                first = samples[:1] if first is None else first
+                # One sample, or another shape, cannot be compared.
+                comparable = len(samples) > 1 and samples.shape[1:] == first.shape[1:]
+                varied = varied or not comparable or bool((samples != first).any())
                 args, kwargs = copied((call.args, dict(call.kwargs)), device)
                 progress.begin_call()
                 try:
@@ -79,16 +86,6 @@ def in_forward_order(
     if not varied:
         raise ValueError("the batch is one sample repeated, which has rank 1: give different samples")
     return made
-
-
-def _sample(call: Call) -> Tensor:
-    return next(tensors_in((call.args, call.kwargs)))[:1]
-
-
-def _differs(call: Call, first: Tensor) -> bool:
-    """True if the call has a sample other than the first, or too few samples to compare."""
-    given = next(tensors_in((call.args, call.kwargs)))
-    return len(given) == 1 or given.shape[1:] != first.shape[1:] or bool((given != first).any())
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: ends the forward pass of one batch early
@@ -141,7 +138,6 @@ class _Progress:
                 "the forward order depends on the batch"
             )
         try:
-            check_supported(name, layer)
             self.maker.see(name, layer, _input(name, args, kwargs))
             if self.at_once:
                 self._make(name, layer)
@@ -221,33 +217,5 @@ def _check(layers: list[tuple[str, WeightLayer]], keep: Collection[str] | None) 
                     f"layers {owner!r} and {name!r} share a weight, so its place in forward order is not unique: "
                     "name both in `keep`"
                 )
-        if keep is not None and name in keep:
-            continue
-        if is_lazy(layer.weight):
-            raise ValueError(f"layer {name!r} has no weight yet: run one batch through the model first")
-        if is_sharded(layer.weight):
-            raise ValueError(
-                f"layer {name!r} is sharded, and every process would set it for its own batch: shard it afterwards"
-            )
-
-
-def _stream(model: nn.Module, batch: Any) -> Iterable[Call]:
-    """A list of one call for one batch; else an iterable of calls that can be iterated repeatedly."""
-    if isinstance(batch, Iterator):
-        raise ValueError(
-            f"a {type(batch).__name__} can be iterated only once, and every layer needs the whole stream: "
-            "give a DataLoader, or an object with __iter__"
-        )
-    if isinstance(batch, ONE_BATCH) or not isinstance(batch, Iterable):
-        return [as_call(model, batch)]
-    return _Stream(model, batch)
-
-
-class _Stream:
-    """Every batch of an iterable as a call; a pair is input and target, as a DataLoader yields them."""
-
-    def __init__(self, model: nn.Module, batches: Iterable[Any]) -> None:
-        self.model, self.batches = model, batches
-
-    def __iter__(self) -> Iterator[Call]:
-        return (as_call(self.model, batch, with_target=True) for batch in self.batches)
+        if keep is None or name not in keep:
+            check_unsharded(name, layer)

@@ -4,20 +4,26 @@
 grow with the number of rows.
 """
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
+from torch.nn import functional
 
 from orthoscope.init._forward_order import ONE_BATCH, in_forward_order
-from orthoscope.init.weights import WeightLayer, blocks_shape, fill_, row_blocks
+from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
 from orthoscope.linalg import gram_factor, haar, polar_factor
-from orthoscope.linalg.spectra import svd
-from orthoscope.probe.batches import Call, as_call, first_samples
+from orthoscope.linalg.polar import svd
+from orthoscope.probe.samples import Call, as_call, first_samples
 
 Slice = Float64[Tensor, "out directions"]
+Rows = Float64[Tensor, "groups rows fan_in"]
+
+# Elements of patches unfolded at once, 64 MB: a 3 x 3 kernel unfolds every input number into nine.
+_BLOCK_ELEMENTS = 1 << 23
 
 # Q from the slice of U, by the name of the frame.
 FRAMES: dict[str, Callable[[Slice, torch.Generator], Slice]] = {
@@ -127,6 +133,11 @@ class _Maker:
 
     def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
         """Accumulate a part of the layer's input."""
+        if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
+            raise ValueError(
+                f"layer {name!r} is a {type(layer).__name__}, whose input is not unfolded into patches: "
+                "name it in `keep`"
+            )
         if not inputs.numel():
             raise ValueError(
                 f"layer {name!r} gets an empty batch: give one of at least as many samples as it has units"
@@ -209,7 +220,7 @@ class InputMoments:
         self.sample: Float64[Tensor, "groups wanted fan_in"] | None = None
         self._keys = torch.empty(0, dtype=torch.float64, device=generator.device)
 
-    def add(self, rows: Float64[Tensor, "groups rows fan_in"]) -> None:
+    def add(self, rows: Rows) -> None:
         """Add a block of rows."""
         keys = torch.rand(rows.shape[1], generator=self.generator, dtype=torch.float64, device=self.generator.device)
         keys = torch.cat([self._keys, keys])
@@ -219,3 +230,33 @@ class InputMoments:
         columns = rows.mT if self.triangle is None else torch.cat([self.triangle, rows.mT], dim=-1)
         self.triangle = gram_factor(columns)
         self.rows += rows.shape[1]
+
+
+def row_blocks(layer: WeightLayer, inputs: Tensor) -> Iterator[Rows]:
+    """`layer_rows` of a few samples at a time, which bounds the memory for the patches of a large batch."""
+    if isinstance(layer, nn.Linear):
+        yield layer_rows(layer, inputs)
+        return
+    batched = inputs if inputs.ndim == len(layer.kernel_size) + 2 else inputs.unsqueeze(0)
+    a_sample = batched[0].numel() * math.prod(layer.kernel_size) / math.prod(layer.stride)
+    for samples in batched.split(max(1, int(_BLOCK_ELEMENTS / max(a_sample, 1)))):
+        yield layer_rows(layer, samples)
+
+
+def layer_rows(layer: WeightLayer, inputs: Tensor) -> Rows:
+    """The rows that a layer multiplies: without the bias its output is `rows @ weight_blocks(layer).mT`.
+
+    One row per sample (and token) for a linear layer; for `nn.Conv1d`, `nn.Conv2d` and `nn.Conv3d` of batched inputs
+    one row per patch, given their padding, stride and dilation.
+    """
+    if isinstance(layer, nn.Linear):
+        return inputs.reshape(1, -1, inputs.shape[-1]).double()
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    windows = functional.pad(inputs, tuple(layer._reversed_padding_repeated_twice), mode=mode)
+    cut = zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
+    for axis, (taps, stride, dilation) in enumerate(cut, start=2):
+        windows = windows.unfold(axis, dilation * (taps - 1) + 1, stride)[..., ::dilation]
+    # From (samples, channels, *positions, *taps): channels first in a patch, those of a group adjacent.
+    grouped = windows.movedim(1, len(layer.kernel_size) + 1).unflatten(len(layer.kernel_size) + 1, (layer.groups, -1))
+    rows = grouped.flatten(len(layer.kernel_size) + 2).flatten(end_dim=len(layer.kernel_size))
+    return rows.transpose(0, 1).double()

@@ -5,12 +5,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
-from orthoscope.init.schemes import initialize_, weight_layers
-from orthoscope.init.weights import WeightLayer, check_accepted, fill_, is_sharded, weight_blocks
-from orthoscope.probe.batches import as_call, copied
+from orthoscope.init.schemes import initialize_
+from orthoscope.init.weights import WeightLayer, check_accepted, check_unsharded, fill_, weight_blocks, weight_layers
 from orthoscope.probe.restore import probing_mode, untouched
+from orthoscope.probe.samples import as_call, copied
 
 
 def lsuv_(
@@ -45,12 +44,7 @@ def lsuv_(
     if not layers:
         raise ValueError("the model has no linear or convolutional layer to scale")
     for name, layer in layers:
-        if is_lazy(layer.weight):
-            raise ValueError(f"layer {name!r} has no weight yet: run one batch through the model first")
-        if is_sharded(layer.weight):
-            raise ValueError(
-                f"layer {name!r} is sharded, and every process would scale it by its own batch: shard it afterwards"
-            )
+        check_unsharded(name, layer)
     check_accepted(layers, lambda layer, _: fill_(layer, 2 * weight_blocks(layer)), "a multiple of its weight")
     before = [(parameter, parameter.detach().clone()) for parameter in model.parameters()]
     source = generator or torch.default_generator

@@ -1,22 +1,32 @@
-"""Initialization schemes by name, and `initialize_`, which applies one to every weight layer of a model.
+"""Initialization schemes by name, the variances they give, and `initialize_`, which applies one to a model.
 
 A scheme is a function `(layer, gain, generator)` that fills the weight of one linear or convolutional layer. A new one
-is a function here and a line of `SCHEMES`; it then has to pass every law in tests/init.
+is a function here and a line of `SCHEMES` and of the variances; it then has to pass every law in tests/init.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.parameter import is_lazy
 
-from orthoscope.init.weights import WeightLayer, blocks_shape, check_accepted, fans, fill_, normal_blocks, write_
+from orthoscope.init.weights import (
+    WeightLayer,
+    blocks_shape,
+    check_accepted,
+    check_has_weight,
+    fans,
+    fill_,
+    normal_blocks,
+    weight_layers,
+    write_,
+)
 from orthoscope.linalg import group_matrices, haar
 from orthoscope.linalg.convolution import from_polyphase
-from orthoscope.linalg.spectra import svd
+from orthoscope.linalg.polar import svd
 
 
 def gaussian_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
@@ -169,8 +179,7 @@ def initialize_(
         raise ValueError(f"gain is {gain}, but must be a finite number: it multiplies every weight")
     filled = weight_layers(model)
     for name, layer in filled:
-        if is_lazy(layer.weight):
-            raise ValueError(f"layer {name!r} has no weight yet: run one batch through the model first")
+        check_has_weight(name, layer)
     check_accepted(filled, lambda layer, generator: fill(layer, gain, generator), f"scheme {scheme!r}, gain {gain:g}")
     for _, layer in filled:
         if layer.bias is not None:
@@ -186,13 +195,56 @@ def scheme_named(name: str) -> Scheme:
     return SCHEMES[name]
 
 
-def weight_layers(model: nn.Module) -> list[tuple[str, WeightLayer]]:
-    """Linear and convolutional layers in order of definition, without those tied to an embedding."""
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"a network or a layer is initialized, got a {type(model).__name__}")
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)}
-    return [
-        (name, module)
-        for name, module in model.named_modules()
-        if isinstance(module, WeightLayer) and id(module.weight) not in embeddings
-    ]
+# At gain 1, from fan in and fan out; the docstring of each scheme has the law.
+_VARIANCES: dict[str, Callable[[int, int], float]] = {
+    "delta-orthogonal": lambda fan_in, fan_out: 1 / max(fan_in, fan_out),
+    "gaussian": lambda fan_in, fan_out: 1 / fan_in,
+    "he": lambda fan_in, fan_out: 2 / fan_in,
+    "lecun": lambda fan_in, fan_out: 1 / fan_in,
+    "normal": lambda fan_in, fan_out: TRANSFORMER_STD**2,
+    "orthogonal": lambda fan_in, fan_out: 1 / max(fan_in, fan_out),
+    "svd-orthogonal": lambda fan_in, fan_out: (
+        2 / (fan_in + fan_out) * mean_singular_value(fan_in, fan_out) ** 2 / max(fan_in, fan_out)
+    ),
+    "torch": lambda fan_in, fan_out: 1 / (3 * fan_in),
+    "xavier": lambda fan_in, fan_out: 2 / (fan_in + fan_out),
+}
+
+
+def mean_singular_value(rows: int, columns: int) -> float:
+    r"""Mean singular value of a matrix of independent $\mathcal N(0, 1)$ entries, to second order in 1/size.
+
+    $$ \sqrt n\,\Big[ \int \sqrt x\,\rho_c(x)\,dx + \frac1{cn}\Big(\frac{\sqrt a + \sqrt b}{4}
+       - \frac1{2\pi}\int_0^\pi \sqrt{x(\theta)}\,d\theta\Big)\Big], \qquad x(\theta) = 1 + c - 2\sqrt c\cos\theta $$
+
+    $n$ is the larger size, $c \le 1$ the ratio of the smaller to it, $a, b = (1 \mp \sqrt c)^2$: the Marchenko–Pastur
+    law, and the correction for real matrices (Bai & Silverstein, 2004).
+    """
+    larger, ratio = max(rows, columns), min(rows, columns) / max(rows, columns)
+    theta = (np.arange(2048) + 0.5) * math.pi / 2048  # periodic and smooth but at c = 1: the midpoint rule is exact
+    place = 1 + ratio - 2 * math.sqrt(ratio) * np.cos(theta)
+    density = 2 * np.sin(theta) ** 2 / place  # ρ(x) dx = density dθ/π
+    bulk = float((np.sqrt(place) * density).mean())
+    edges = ((1 - math.sqrt(ratio)) + (1 + math.sqrt(ratio))) / 4 - float(np.sqrt(place).mean()) / 2
+    return math.sqrt(larger) * (bulk + edges / (ratio * larger))
+
+
+def weight_variance(scheme: str, fan_in: int, fan_out: int, gain: float = 1.0) -> float:
+    r"""$\mathbb{E} W_{ij}^2$ of the named scheme at `gain`.
+
+    Args:
+        scheme: A name of `SCHEMES`.
+        fan_in: Inputs of one output unit.
+        fan_out: Outputs that one input unit reaches.
+        gain: Multiplies the weights.
+
+    Raises:
+        ValueError: For an unknown scheme.
+    """
+    scheme_named(scheme)
+    return gain**2 * _VARIANCES[scheme](fan_in, fan_out)
+
+
+def bias_variance(scheme: str, fan_in: int) -> float:
+    """Variance of a bias: zero, except for PyTorch's default, which draws biases like weights."""
+    return weight_variance(scheme, fan_in, fan_in) if scheme == "torch" else 0.0

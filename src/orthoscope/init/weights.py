@@ -1,33 +1,61 @@
-"""Weights of linear and convolutional layers as stacks of matrices: read, written, and the rows they multiply.
+"""Weights of linear and convolutional layers as stacks of matrices, read and written.
 
 A grouped convolution is block diagonal, so a weight is a stack `(groups, out, in·k·k)`. Writing works for parametrized
 weights, which are assigned, and for sharded ones (FSDP2), of which every process keeps its slice.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from orthoscope.linalg import group_matrices, weight_of_group_matrices
 
 WeightLayer = nn.Linear | _ConvNd
 
+_ENTRIES = 8  # sampled of every weight and bias; training changes all of them
+
+
+def weight_layers(model: nn.Module) -> list[tuple[str, WeightLayer]]:
+    """Linear and convolutional layers in order of definition, without those tied to an embedding."""
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"a network or a layer is initialized, got a {type(model).__name__}")
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)}
+    return [
+        (name, module)
+        for name, module in model.named_modules()
+        if isinstance(module, WeightLayer) and id(module.weight) not in embeddings
+    ]
+
+
+def weight_sample(model: nn.Module) -> tuple[float, ...]:
+    """A few evenly spaced entries of every weight and bias that is not on the meta device.
+
+    Sharded ones are gathered, so all processes must call.
+    """
+    found: list[float] = []
+    for _, layer in weight_layers(model):
+        for values in (layer.weight, layer.bias):
+            if values is not None and not values.is_meta:
+                flat = whole(values.detach()).flatten()
+                found += flat[:: max(1, len(flat) // _ENTRIES)].tolist()
+    return tuple(found)
+
 
 def weight_blocks(layer: WeightLayer) -> Float[Tensor, "groups out fan_in"]:
     """The weight as one matrix `(out, in·k·k)` per group; sharded weights are gathered."""
-    return group_matrices(whole(layer.weight.detach()), _groups(layer), _is_transposed(layer))
+    return group_matrices(whole(layer.weight.detach()), *_layout(layer))
 
 
 def blocks_shape(layer: WeightLayer) -> tuple[int, int, int]:
     """Shape `(groups, out, fan_in)` of `weight_blocks`, without gathering a sharded weight."""
     shadow = torch.empty(layer.weight.shape, device="meta")
-    groups, out, fan_in = group_matrices(shadow, _groups(layer), _is_transposed(layer)).shape
+    groups, out, fan_in = group_matrices(shadow, *_layout(layer)).shape
     return groups, out, fan_in
 
 
@@ -35,7 +63,7 @@ def blocks_shape(layer: WeightLayer) -> tuple[int, int, int]:
 def fill_(layer: WeightLayer, blocks: Float[Tensor, "groups out fan_in"]) -> None:
     """Write matrices, shaped as `weight_blocks`, into the layer's weight."""
     weight = layer.weight
-    filters = weight_of_group_matrices(blocks, weight.shape, _is_transposed(layer))
+    filters = weight_of_group_matrices(blocks, weight.shape, _layout(layer)[1])
     if parametrize.is_parametrized(layer, "weight"):
         # A parametrized `weight` is recomputed at every access: in-place writes would be lost.
         layer.weight = filters.to(weight)
@@ -65,12 +93,9 @@ def fans(layer: WeightLayer) -> tuple[int, int]:
     return fan_in, out * math.prod(layer.weight.shape[2:])
 
 
-def _groups(layer: WeightLayer) -> int:
-    return layer.groups if isinstance(layer, _ConvNd) else 1
-
-
-def _is_transposed(layer: WeightLayer) -> bool:
-    return isinstance(layer, _ConvNd) and layer.transposed
+def _layout(layer: WeightLayer) -> tuple[int, bool]:
+    """The number of groups, and whether a convolution is transposed."""
+    return (layer.groups, layer.transposed) if isinstance(layer, _ConvNd) else (1, False)
 
 
 def is_sharded(tensor: Tensor) -> bool:
@@ -99,6 +124,21 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
 
 
+def check_has_weight(name: str, layer: WeightLayer) -> None:
+    """A ValueError for a lazy layer."""
+    if is_lazy(layer.weight):
+        raise ValueError(f"layer {name!r} has no weight yet: run one batch through the model first")
+
+
+def check_unsharded(name: str, layer: WeightLayer) -> None:
+    """A ValueError for a lazy or a sharded layer."""
+    check_has_weight(name, layer)
+    if is_sharded(layer.weight):
+        raise ValueError(
+            f"layer {name!r} is sharded, and every process would set it for its own batch: shard it afterwards"
+        )
+
+
 def check_accepted(
     layers: Sequence[tuple[str, WeightLayer]],
     fill: Callable[[WeightLayer, torch.Generator | None], None],
@@ -125,49 +165,3 @@ def check_accepted(
             state = layer.state_dict()
             for key, value in before.items():
                 state[key].copy_(value)
-
-
-Rows = Float64[Tensor, "groups rows fan_in"]
-
-# Elements of patches unfolded at once, 64 MB: a 3 x 3 kernel unfolds every input number into nine.
-_BLOCK_ELEMENTS = 1 << 23
-
-SUPPORTED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-
-
-def check_supported(name: str, layer: WeightLayer) -> None:
-    """A ValueError for kinds of layers, such as transposed convolutions, whose input is not unfolded into rows."""
-    if not isinstance(layer, SUPPORTED):
-        raise ValueError(
-            f"layer {name!r} is a {type(layer).__name__}, whose input is not unfolded into patches: name it in `keep`"
-        )
-
-
-def row_blocks(layer: WeightLayer, inputs: Tensor) -> Iterator[Rows]:
-    """`layer_rows` of a few samples at a time, which bounds the memory for the patches of a large batch."""
-    if isinstance(layer, nn.Linear):
-        yield layer_rows(layer, inputs)
-        return
-    batched = inputs if inputs.ndim == len(layer.kernel_size) + 2 else inputs.unsqueeze(0)
-    a_sample = batched[0].numel() * math.prod(layer.kernel_size) / math.prod(layer.stride)
-    for samples in batched.split(max(1, int(_BLOCK_ELEMENTS / max(a_sample, 1)))):
-        yield layer_rows(layer, samples)
-
-
-def layer_rows(layer: WeightLayer, inputs: Tensor) -> Rows:
-    """The rows that a layer multiplies: without the bias its output is `rows @ weight_blocks(layer).mT`.
-
-    One row per sample (and token) for a linear layer; for `nn.Conv1d`, `nn.Conv2d` and `nn.Conv3d` of batched inputs
-    one row per patch, given their padding, stride and dilation.
-    """
-    if isinstance(layer, nn.Linear):
-        return inputs.reshape(1, -1, inputs.shape[-1]).double()
-    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
-    windows = functional.pad(inputs, tuple(layer._reversed_padding_repeated_twice), mode=mode)
-    cut = zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
-    for axis, (taps, stride, dilation) in enumerate(cut, start=2):
-        windows = windows.unfold(axis, dilation * (taps - 1) + 1, stride)[..., ::dilation]
-    # From (samples, channels, *positions, *taps): channels first in a patch, those of a group adjacent.
-    grouped = windows.movedim(1, len(layer.kernel_size) + 1).unflatten(len(layer.kernel_size) + 1, (layer.groups, -1))
-    rows = grouped.flatten(len(layer.kernel_size) + 2).flatten(end_dim=len(layer.kernel_size))
-    return rows.transpose(0, 1).double()

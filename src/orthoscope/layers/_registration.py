@@ -1,15 +1,17 @@
-"""Registration of a parametrization: on a new tensor, picklable, and able to load checkpoints of the plain weight.
+"""Registration of a parametrization: checked, on a new tensor, picklable, and able to load plain checkpoints.
 
 torch gives every parametrized module a class of its own at run time, which cannot be imported by name. `make_picklable`
 lets such modules be pickled, saved whole, sent to another process, and copied independently.
 """
 
 import copy
+import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
 from orthoscope.layers.charts import CHARTS
@@ -156,3 +158,39 @@ def _orthonormal_anchor(parametrization: OrthogonalParametrization, anchor: Tens
     if error > 8 * torch.finfo(wanted.dtype).eps:
         return polar_factor(anchor.to(wanted.dtype))
     return anchor
+
+
+def check_module(module: object, generator: object) -> None:
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"expected the nn.Module that owns the weight, got {type(module).__name__}: pass that layer")
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator={generator!r} is no torch.Generator: use torch.Generator().manual_seed(seed), or None"
+        )
+
+
+def owned_tensor(module: nn.Module, name: str) -> Tensor:
+    """The parameter or buffer of that name that the module itself owns, with a shape and not parametrized yet."""
+    if parametrize.is_parametrized(module, name):
+        kinds = ", ".join(type(p).__name__ for p in module.parametrizations[name])  # type: ignore[index]
+        raise ValueError(
+            f"{name!r} is already parametrized ({kinds}): call torch.nn.utils.parametrize.remove_parametrizations first"
+        )
+    tensors = {**dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
+    if name not in tensors:
+        inside = [path for path, part in module.named_modules() if path and name in part._parameters]
+        if inside:
+            have = f"call it on a layer inside, such as {inside[0]!r}, by module.get_submodule({inside[0]!r})"
+        else:
+            have = f"it has {', '.join(tensors) or 'none of its own, and no layer inside has one of that name'}"
+        raise ValueError(f"{type(module).__name__} has no parameter or buffer {name!r}: {have}")
+    if is_lazy(tensors[name]):
+        raise ValueError(f"{name!r} has no shape yet: run one batch through the module first")
+    return tensors[name]
+
+
+def check_map(map: str) -> None:
+    if map != "auto" and map not in CHARTS:
+        close = difflib.get_close_matches(str(map), CHARTS, n=1, cutoff=0.4)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"unknown map {map!r}: {hint}choose one of auto, {', '.join(CHARTS)}")

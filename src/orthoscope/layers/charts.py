@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from orthoscope.linalg import givens_coordinates, givens_count, givens_frame
 from orthoscope.linalg.cayley import cayley_coordinates, cayley_frame
 from orthoscope.linalg.exponential import exponential_frame
-from orthoscope.linalg.givens import givens_coordinates, givens_count, givens_frame
 from orthoscope.linalg.householder import householder_coordinates, householder_frame
 
 
@@ -61,10 +61,6 @@ def _reflections_determinant(signs: Tensor, size: int | None) -> Tensor:
     return signs.prod(-1) * (-1) ** (signs.shape[-1] if size is None else size)
 
 
-def _cayley_frame(generator: Tensor, signs: Tensor, rows: int, size: int | None) -> Tensor:
-    return cayley_frame(generator, signs)
-
-
 def _givens_frame(angles: Tensor, signs: Tensor, rows: int, size: int | None) -> Tensor:
     return givens_frame(angles, rows, signs.shape[-1], size) * signs.unsqueeze(-2)
 
@@ -72,10 +68,6 @@ def _givens_frame(angles: Tensor, signs: Tensor, rows: int, size: int | None) ->
 def _first_rotations(frame: Tensor, size: int) -> tuple[Tensor, Tensor]:
     angles, signs = givens_coordinates(frame)
     return angles[..., : givens_count(frame.shape[-2], size)], signs
-
-
-def _rotations_determinant(signs: Tensor, size: int | None) -> Tensor:
-    return signs.prod(-1)
 
 
 # A new map is one entry here; it then passes every law in tests/layers.
@@ -88,10 +80,10 @@ CHARTS: dict[str, Chart] = {
         partial=PartialFamily(_first_reflections, lambda rows, size: f"num_reflections={size}"),
     ),
     "cayley": Chart(
-        frame=_cayley_frame,
+        frame=lambda generator, signs, rows, size: cayley_frame(generator, signs),
         coordinates=lambda frame, size: cayley_coordinates(frame),
         coordinates_shape=lambda rows, columns, size: (rows, columns),
-        determinant=_rotations_determinant,
+        determinant=lambda signs, size: signs.prod(-1),
         allows_complex=True,
     ),
     "exponential": Chart(
@@ -106,7 +98,7 @@ CHARTS: dict[str, Chart] = {
         frame=_givens_frame,
         coordinates=givens_coordinates,
         coordinates_shape=lambda rows, columns, size: (givens_count(rows, columns if size is None else size),),
-        determinant=_rotations_determinant,
+        determinant=lambda signs, size: signs.prod(-1),
         partial=PartialFamily(_first_rotations, lambda rows, size: f"num_rotations={givens_count(rows, size)}"),
     ),
 }

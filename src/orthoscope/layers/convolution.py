@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from orthoscope.layers._arguments import check_map, check_module, owned_tensor
-from orthoscope.layers._registration import register, translate_when_loading
+from orthoscope.layers._registration import check_map, check_module, owned_tensor, register, translate_when_loading
 from orthoscope.layers.charts import chosen_map
 from orthoscope.layers.parametrization import Layout, OrthogonalParametrization, computing_dtype
 from orthoscope.linalg import haar
@@ -55,8 +54,9 @@ class OrthogonalKernel(nn.Module):
         dtype = computing_dtype(matrix_coordinates.dtype)
         with full_precision(matrix_coordinates.device.type):
             matrix = self.matrix(matrix_coordinates.to(dtype))
-            frames = self._no_frames(matrix)
-            if self.frames is not None:
+            if self.frames is None:
+                frames = matrix.new_empty(*matrix.shape[:-2], 0, max(matrix.shape[-2:]), 0)
+            else:
                 frames = self.frames(frame_coordinates[0].to(dtype))
             kernel = block_orthogonal_kernel(matrix, frames, self.taps)
         kernel = from_polyphase(kernel.reshape(self.shape[0], -1, *self.taps), self.stride)
@@ -92,10 +92,6 @@ class OrthogonalKernel(nn.Module):
             missing = length - taps * step
             margins += [missing // 2, missing - missing // 2]
         return margins
-
-    @staticmethod
-    def _no_frames(matrix: Tensor) -> Tensor:
-        return matrix.new_empty(*matrix.shape[:-2], 0, max(matrix.shape[-2:]), 0)
 
 
 Convolution = TypeVar("Convolution", nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from orthoscope.layers._arguments import check_module, owned_tensor
-from orthoscope.layers._registration import make_picklable, translate_when_loading
+from orthoscope.layers._registration import check_module, make_picklable, owned_tensor, translate_when_loading
 
 Module = TypeVar("Module", bound=nn.Module)
 

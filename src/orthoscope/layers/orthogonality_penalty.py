@@ -86,8 +86,7 @@ class OrthogonalityPenalty(nn.Module):
         self.names = tuple(layers)
         # In a tuple they are not children of this module: its parameters and its state are its own.
         self._layers = tuple(layers.values())
-        self._check_types()
-        self._check_operators()
+        self._check_layers()
         if kind == "srip":
             for place, layer in enumerate(self._layers):
                 blocks = _blocks(layer)
@@ -159,23 +158,19 @@ class OrthogonalityPenalty(nn.Module):
                 self.get_buffer(f"direction_{place}").copy_(direction.detach())
         return norm.square() if self.squared else norm
 
-    def _check_types(self) -> None:
+    def _check_layers(self) -> None:
         for name, layer in zip(self.names, self._layers, strict=True):
             if not layer.weight.is_floating_point():
                 raise TypeError(
                     f"{name} is of type {layer.weight.dtype}, and a penalty needs real floating-point numbers: leave it"
                     " out by `include`"
                 )
-
-    def _check_operators(self) -> None:
-        for name, layer in zip(self.names, self._layers, strict=True):
-            if self.convolution == "operator" and isinstance(layer, _ConvNd):
-                strided, dilated = max(layer.stride) > 1, max(layer.dilation) > 1
-                if strided and dilated:
-                    raise ValueError(
-                        f"{name} is both strided and dilated, for which there is no operator form: "
-                        f"leave it out by `include`, or use convolution='matrix'"
-                    )
+            is_operator = self.convolution == "operator"
+            if is_operator and isinstance(layer, _ConvNd) and max(layer.stride) > 1 and max(layer.dilation) > 1:
+                raise ValueError(
+                    f"{name} is both strided and dilated, for which there is no operator form: "
+                    f"leave it out by `include`, or use convolution='matrix'"
+                )
 
 
 def _blocks(layer: WeightLayer) -> Tensor:

@@ -54,8 +54,7 @@ def srip(weight: Weight, steps: int = 2, start: Tensor | None = None, squared: b
 
     By power iteration, without forming the Gram matrix: from `start` $v$, `(*batch, min(out, in))`,
     `steps` times $v \leftarrow (WW^\top - I)\,v$, normalized. The estimate is at most $\sigma$ and grows with `steps`;
-    `OrthogonalityPenalty` starts from the direction it found last, and converges along a training. The default start is
-    $\sin i^2$, $i = 1, 2, \dots$: no randomness.
+    `OrthogonalityPenalty` starts from the direction it found last, and converges along a training.
 
     The gradient $u\,(W^\top v)^\top + v\,(W^\top u)^\top$, $u$ the last direction and $v$ the one before, takes both as
     constants, which is exact at convergence. A gradient that is to be differentiated again (`create_graph`,

@@ -21,11 +21,12 @@ def selected_layers(model: nn.Module, include: Include) -> dict[str, WeightLayer
         raise TypeError(f"weights are chosen from an nn.Module, got {type(model).__name__}: pass the model")
     candidates = _distinct_layers(model)
     if include is None:
-        chosen = _without_embeddings(model, candidates)
-    elif callable(include):
-        chosen = {name: layer for name, layer in candidates.items() if include(layer_name(name), layer)}
+        # A head tied to an embedding has a row for every word, many more than can be orthogonal.
+        embeddings = embedding_parameters(model)
+        names = [name for name, layer in candidates.items() if id(layer._parameters.get("weight")) not in embeddings]
     else:
-        chosen = _matching(candidates, [include] if isinstance(include, str) else list(include))
+        names = selected(model, candidates, include)
+    chosen = {name: candidates[name] for name in names}
     if not chosen:
         have = f"it has {', '.join(candidates)}" if candidates else "it has no nn.Linear and no nn.Conv* layer"
         raise ValueError(f"no weight of {type(model).__name__} is selected: {have}")
@@ -50,22 +51,24 @@ def _distinct_layers(model: nn.Module) -> dict[str, WeightLayer]:
     return layers
 
 
-def _without_embeddings(model: nn.Module, layers: dict[str, WeightLayer]) -> dict[str, WeightLayer]:
-    """A head tied to an embedding has a row for every word, many more than can be orthogonal."""
-    embeddings = {id(part.weight) for part in model.modules() if isinstance(part, (nn.Embedding, nn.EmbeddingBag))}
-    return {
-        name: layer
-        for name, layer in layers.items()
-        if parametrize.is_parametrized(layer, "weight") or id(layer.weight) not in embeddings
-    }
+def embedding_parameters(model: nn.Module) -> set[int]:
+    """The ids of the parameters of embeddings; a head tied to one has the same parameter."""
+    tables = (nn.Embedding, nn.EmbeddingBag)
+    return {id(own) for part in model.modules() if isinstance(part, tables) for own in part.parameters(recurse=False)}
 
 
-def _matching(layers: dict[str, WeightLayer], patterns: list[str]) -> dict[str, WeightLayer]:
+def selected(
+    model: nn.Module, names: Iterable[str], selection: str | Iterable[str] | Callable[[str, nn.Module], bool]
+) -> list[str]:
+    """The names of weights that a selection matches; each of its patterns must match one."""
+    if callable(selection):
+        return [name for name in names if selection(layer_name(name), model.get_submodule(layer_name(name)))]
+    patterns = [selection] if isinstance(selection, str) else list(selection)
     for pattern in patterns:
-        if not any(matches(name, pattern) for name in layers):
-            have = ", ".join(layers) or "none"
-            raise ValueError(f"{pattern!r} matches no weight of a linear or convolution layer: choose among {have}")
-    return {name: layer for name, layer in layers.items() if any(matches(name, pattern) for pattern in patterns)}
+        if not any(matches(name, pattern) for name in names):
+            have = ", ".join(names) or "none"
+            raise ValueError(f"{pattern!r} matches no weight of a known layer: choose among {have}")
+    return [name for name in names if any(matches(name, pattern) for pattern in patterns)]
 
 
 def matches(name: str, pattern: str) -> bool:

@@ -40,7 +40,9 @@ def convolution_singular_values(
         raise ValueError(f"a periodic image of {sizes} pixels has no stride {strides}: choose sizes that it divides")
     phases = polyphase(to_double(kernel), strides)
     for axis, (pixels, step) in enumerate(zip(sizes, strides, strict=True), start=2):
-        phases = _wrapped(phases, axis, pixels // step)
+        # Taps a period apart fall on the same pixel of a periodic image.
+        period = pixels // step
+        phases = _filled(phases, axis, period).unflatten(axis, (-1, period)).sum(axis)
     symbol = torch.fft.fftn(phases, dim=tuple(range(2, 2 + dimensions))).unflatten(0, (groups, -1))
     matrices = symbol.movedim((1, 2), (-2, -1)).flatten(0, -3)
     return torch.linalg.svdvals(matrices).flatten().sort(descending=True).values
@@ -158,8 +160,3 @@ def _filled(kernel: Tensor, axis: int, multiple: int) -> Tensor:
     """Zeros after the last tap along an axis, up to a multiple of a length."""
     missing = math.ceil(kernel.shape[axis] / multiple) * multiple - kernel.shape[axis]
     return functional.pad(kernel, [0, 0] * (kernel.ndim - 1 - axis) + [0, missing])
-
-
-def _wrapped(kernel: Tensor, axis: int, period: int) -> Tensor:
-    """Taps a period apart fall on the same pixel of a periodic image; the result has exactly one period."""
-    return _filled(kernel, axis, period).unflatten(axis, (-1, period)).sum(axis)

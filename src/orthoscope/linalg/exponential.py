@@ -8,9 +8,8 @@ import torch
 from jaxtyping import Inexact
 from torch import Tensor
 
-from orthoscope.linalg.polar import gram_excess, inverse_root_series
 from orthoscope.linalg.precision import full_precision
-from orthoscope.linalg.products import plus_adjoint, skew_part
+from orthoscope.linalg.products import gram_excess, inverse_root_series, plus_adjoint, skew_part
 
 # Bader, Blanes & Casas (2019), "Computing the matrix exponential with an optimized Taylor polynomial
 # approximation", Mathematics 7(12), 1174: row i holds the coefficients of I, A, A², A³ in B_i.
@@ -159,15 +158,13 @@ def spectral_bounds(matrix: Tensor, square: Tensor, cube: Tensor, skew: bool) ->
     if matrix.is_meta:
         return [0.0] * len(matrix)
     multiplicity = 1 if matrix.is_complex() else 2
-    traces = torch.stack([_even_trace(power, skew) for power in (matrix, square, cube)], dim=-1) / multiplicity
-    return [_largest_root(*sums) ** 0.5 for sums in traces.tolist()]
-
-
-def _even_trace(power: Tensor, skew: bool) -> Tensor:
-    r"""$|\operatorname{tr} P^2|$ in double precision."""
+    powers = (matrix, square, cube)
     if skew:
-        return torch.linalg.matrix_norm(power).double().square()
-    return (power * power.mT).sum((-2, -1)).abs().double()
+        even = [torch.linalg.matrix_norm(power).double().square() for power in powers]
+    else:
+        even = [(power * power.mT).sum((-2, -1)).abs().double() for power in powers]
+    traces = torch.stack(even, dim=-1) / multiplicity
+    return [_largest_root(*sums) ** 0.5 for sums in traces.tolist()]
 
 
 def _largest_root(t1: float, t2: float, t3: float) -> float:

@@ -146,3 +146,27 @@ def _blocks(hidden: Float[Tensor, "*batch samples units"]) -> Iterator[Tensor]:
     width = max(samples, _BLOCK_ELEMENTS // max(1, hidden[..., :1].numel()))
     for start in range(0, units, width):
         yield hidden[..., start : start + width]
+
+
+def singular_values(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch rank"]:
+    """All min(rows, columns) singular values, largest first, in float64.
+
+    A matrix more than twice as long as wide is first reduced to its `gram_factor`, which has the same values.
+
+    Args:
+        matrix: One matrix, or a batch of them.
+    """
+    short = matrix if matrix.shape[-2] <= matrix.shape[-1] else matrix.mT
+    return torch.linalg.svdvals(gram_factor(short) if short.shape[-1] > 2 * short.shape[-2] else to_double(short))
+
+
+def gram_singular_values(gram: Float[Tensor, "*batch samples samples"]) -> Float[Tensor, "*batch samples"]:
+    r"""Singular values of $H$ from $HH^\top$, largest first: half the cost of `singular_values`.
+
+    The absolute error is about $\sqrt\varepsilon\,\sigma_1$: right for entropies, ranks and norms, wrong for a
+    determinant.
+
+    Args:
+        gram: $HH^\top$, symmetric.
+    """
+    return torch.linalg.eigvalsh(gram).flip(-1).clamp_min(0).sqrt()

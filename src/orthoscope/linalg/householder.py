@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.linalg.polar import orthonormality_error
+from orthoscope.linalg.polar import require_orthonormal
 from orthoscope.linalg.precision import full_precision, mapped_first, to_double
 
 Frames = Float[Tensor, "*batch rows columns"]
@@ -74,12 +74,7 @@ def householder_coordinates(
         raise ValueError(f"num_reflections must be between 0 and the {columns} columns of the frame, got {count}")
     # The rounding of a frame that was computed in its own type is far below this, any other matrix far above.
     tolerance = torch.finfo(frame.dtype).eps ** 0.5
-    error = orthonormality_error(frame)
-    if not bool((error <= tolerance).all()):
-        raise ValueError(
-            f"the columns are not orthonormal (max |QᵀQ - I| is {float(error.max()):.1e}, at most {tolerance:.1e} "
-            "is accepted): project them with polar_factor first"
-        )
+    require_orthonormal(frame, tolerance)
     precise = to_double(frame.detach())
     factors, scales = torch.geqrf(precise)
     # Where there is nothing to reflect LAPACK takes H = I; here it is I - 2eeᵀ, and the sign compensates for it.

@@ -1,12 +1,27 @@
-"""How a weight tensor is read as a matrix, or as one matrix for each group of a convolution."""
+"""How a weight tensor is read as a matrix, or as one for each group of a convolution; and what a sharded one holds."""
 
 from collections.abc import Sequence
 
-from jaxtyping import Float
+from jaxtyping import Inexact
 from torch import Tensor
 
 
-def weight_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "rows fan_in"]:
+def is_sharded(tensor: Tensor) -> bool:
+    """True if a tensor is a DTensor, without importing that class, which takes a second."""
+    return hasattr(tensor, "device_mesh")
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """The tensor, gathered if it is sharded (a collective: all processes must call)."""
+    return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+
+
+def local_part(tensor: Tensor) -> Tensor:
+    """What this process holds of a sharded tensor, sharing its memory; any other tensor as it is."""
+    return tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+
+
+def weight_matrix(weight: Inexact[Tensor, "out *rest"]) -> Inexact[Tensor, "rows fan_in"]:
     """A weight as `(out, in)`: a convolution is `(out, in·k·k)`, one flattened filter a row; a vector is one row.
 
     This is the matrix of one output position. It is not the matrix of the whole convolution as a

@@ -30,29 +30,21 @@ class Method:
     source: str
 
 
-_SMALL_VALUES = (
+_fails = (
     "values below the interval are multiplied by about {} and stay small: a spectrum like 1/i² is wrong by 0.7 at n=128"
-)
+).format
+_NULL_DIRECTIONS = "null directions are amplified to singular value 1"
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
         "rational": Method(
-            2,
-            "gram",
-            (3e-3, 1.0),
-            (0.93, 1.0),
-            _SMALL_VALUES.format("1000 (1700 in float64)"),
-            "Nakatsukasa et al. (2010)",
+            2, "gram", (3e-3, 1.0), (0.93, 1.0), _fails("1000 (1700 in float64)"), "Nakatsukasa et al. (2010)"
         ),
-        "keller": Method(5, "frobenius", (2e-3, 1.0), (0.68, 1.21), _SMALL_VALUES.format(485), "Jordan (2024)"),
-        "polar_express": Method(
-            5, "frobenius", (1e-3, 1.0), (0.84, 1.13), _SMALL_VALUES.format(967), "Amsel et al. (2025)"
-        ),
-        "cans": Method(5, "frobenius", (1e-3, 1.0), (0.88, 1.12), _SMALL_VALUES.format(1049), "Grishina et al. (2025)"),
-        "cubic": Method(15, "frobenius", (5e-3, 1.0), (0.99, 1.0), _SMALL_VALUES.format(438), "Björck & Bowie (1971)"),
-        "exact": Method(
-            1, "none", (0.0, 1.0), (1.0, 1.0), "null directions are amplified to singular value 1", "polar_factor"
-        ),
+        "keller": Method(5, "frobenius", (2e-3, 1.0), (0.68, 1.21), _fails(485), "Jordan (2024)"),
+        "polar_express": Method(5, "frobenius", (1e-3, 1.0), (0.84, 1.13), _fails(967), "Amsel et al. (2025)"),
+        "cans": Method(5, "frobenius", (1e-3, 1.0), (0.88, 1.12), _fails(1049), "Grishina et al. (2025)"),
+        "cubic": Method(15, "frobenius", (5e-3, 1.0), (0.99, 1.0), _fails(438), "Björck & Bowie (1971)"),
+        "exact": Method(1, "none", (0.0, 1.0), (1.0, 1.0), _NULL_DIRECTIONS, "polar_factor"),
     }
 )
 
@@ -98,8 +90,15 @@ _PRECISE = (torch.float32, torch.float64)
 # fifteen products, but small ones are bound by latency. A heuristic.
 _RATIONAL_SIDE = 256
 
-# On a CPU a stack goes through in parts of about this many bytes, so that temporaries stay small.
-_PART_BYTES = 1 << 19
+# Bytes of matrices in one stack, by device type. Batching saves the overhead of small calls, which a CPU does not
+# notice beyond about a megabyte; an accelerator needs more parallel work. Temporaries grow with the stack.
+_STACK_BYTES = {"cpu": 1 << 20}
+_ACCELERATOR_STACK_BYTES = 1 << 26
+
+
+def stack_length(nbytes: int, device_type: str) -> int:
+    """Number of matrices, or tensors, of `nbytes` bytes in one stack; at least 1."""
+    return max(1, _STACK_BYTES.get(device_type, _ACCELERATOR_STACK_BYTES) // max(1, nbytes))
 
 
 def chosen_method(matrix: Tensor, dtype: torch.dtype | None = None) -> str:
@@ -170,11 +169,15 @@ def orthogonalize(
     if matrix.numel() == 0:
         return matrix.clone()
     stack = matrix.reshape(-1, *matrix.shape[-2:])
-    on_cpu = stack.device.type == "cpu"
-    length = max(1, _PART_BYTES // (stack[0].numel() * computed.itemsize)) if on_cpu else len(stack)
+    length = stack_length(stack[0].numel() * computed.itemsize, stack.device.type)
     with full_precision(matrix.device.type):
-        parts = [_orthogonalized(part, method, steps, computed).to(matrix.dtype) for part in stack.split(length)]
-    return (parts[0] if len(parts) == 1 else torch.cat(parts)).reshape(matrix.shape).contiguous()
+        if len(stack) <= length:
+            result = _orthogonalized(stack, method, steps, computed).to(matrix.dtype)
+        else:
+            result = torch.empty_like(stack, memory_format=torch.contiguous_format)
+            for part, place in zip(stack.split(length), result.split(length), strict=True):
+                place.copy_(_orthogonalized(part, method, steps, computed))
+    return result.reshape(matrix.shape).contiguous()
 
 
 def orthogonalized_values(singular_values: Tensor, method: str, steps: int | None = None) -> Tensor:
@@ -204,26 +207,6 @@ def polynomial_schedule(method: str, steps: int) -> tuple[Coefficients, ...]:
     return published[:steps] + published[-1:] * (steps - len(published))
 
 
-def check_steps(steps: object) -> None:
-    """Raise TypeError or ValueError for anything but a positive number of steps, or None for the method's own."""
-    if steps is None:
-        return
-    if not isinstance(steps, int):
-        raise TypeError(f"needs a whole number of steps, got {steps!r}: leave out `steps` for the method's default")
-    if steps < 1:
-        raise ValueError(f"needs at least 1 step, got {steps}: leave out `steps` for the default of the method")
-
-
-def check_compute_dtype(method: str, dtype: torch.dtype | None) -> None:
-    """Raise TypeError for a type that a method cannot be computed in."""
-    if dtype is None:
-        return
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise TypeError(f"computes in a real floating type, got dtype={dtype!r}: use torch.float32")
-    if method in _NEEDS_PRECISION and dtype not in _PRECISE:
-        raise TypeError(f"{method!r} needs float32 or float64, got dtype={dtype}: polar_express takes half precision")
-
-
 def _check(matrix: Tensor, method: str, steps: int | None, dtype: torch.dtype | None) -> None:
     check_matrices(matrix)
     if not matrix.is_floating_point():
@@ -231,8 +214,16 @@ def _check(matrix: Tensor, method: str, steps: int | None, dtype: torch.dtype | 
         raise TypeError(f"needs real floating matrices, got {matrix.dtype}: {remedy}")
     if method != "auto":
         _check_method(method)
-    check_steps(steps)
-    check_compute_dtype(method, dtype)
+    if steps is not None and not isinstance(steps, int):
+        raise TypeError(f"needs a whole number of steps, got {steps!r}: leave out `steps` for the method's default")
+    if steps is not None and steps < 1:
+        raise ValueError(f"needs at least 1 step, got {steps}: leave out `steps` for the default of the method")
+    if dtype is None:
+        return
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"computes in a real floating type, got dtype={dtype!r}: use torch.float32")
+    if method in _NEEDS_PRECISION and dtype not in _PRECISE:
+        raise TypeError(f"{method!r} needs float32 or float64, got dtype={dtype}: polar_express takes half precision")
 
 
 def _check_method(method: str) -> None:

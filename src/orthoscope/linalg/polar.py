@@ -3,12 +3,12 @@
 from typing import Any
 
 import torch
+from jaxtyping import Inexact
 from torch import Tensor
 
 from orthoscope.linalg._rational import halley_schedule, shifted_cholesky, times_inverse
 from orthoscope.linalg.precision import full_precision, has_plain_values, in_full_precision, mapped_first, to_double
-from orthoscope.linalg.products import add_product_
-from orthoscope.linalg.spectra import svd
+from orthoscope.linalg.products import NEAR, by_series, corrected, gram_excess
 
 # From this size of the small side on, the Halley iteration in float64 is faster than a decomposition.
 _ITERATIVE_SIDE = 256
@@ -20,12 +20,12 @@ _SMALLEST = 2e-5
 # The iteration has converged if ‖XᵀX - I‖_F is below this. Half of _SMALLEST, which is still accurate, ends at 0.1.
 _CONVERGED = 0.1
 
+# ‖YᵀY - I‖ up to which scaling and series beat a decomposition.
+_FAR = 8.0
+
 # Condition numbers for which a float64 decomposition is refined: below, its error is at most 1e-11; above, one Newton
 # step is not enough.
 _REFINED = (1e4, 1e11)
-
-# ‖YᵀY - I‖_F up to which the series converges fast, and ‖YᵀY - I‖ up to which scaling and series beat a decomposition.
-_NEAR, _FAR = 0.5, 8.0
 
 
 def polar_factor(matrix: Tensor) -> Tensor:
@@ -69,6 +69,45 @@ def polar_factor(matrix: Tensor) -> Tensor:
         return torch.stack(frames).view(matrix.shape).to(matrix.dtype)
 
 
+@in_full_precision
+def nearest_frame(frame: Tensor) -> Tensor:
+    r"""The polar factor of a nearly orthonormal tall matrix $Y$, by as few matrix products as suffice.
+
+    $$ Y(Y^\mathsf{H}Y)^{-1/2} = Y(I+E)^{-1/2} = Y\left(I - \tfrac12E + \tfrac38E^2 - \tfrac5{16}E^3 +
+       \tfrac{35}{128}E^4 - \dots\right), \qquad E = Y^\mathsf{H}Y - I $$
+
+    The degree is the least of 1, 2 and 4 that leaves an error of one rounding; where degree 4 is not enough it is
+    applied and $E$ is computed again. A matrix with $\|E\|_F \ge \tfrac12$ is scaled first, one with $\|E\| \ge 8$
+    passed to `polar_factor`. $E$ is computed from $Y$ itself, so roundings of earlier calls do not add up.
+
+    Args:
+        frame: Matrices `(..., n, k)` with $n \ge k$. One that is not finite gives nan and does not affect the others.
+
+    Returns:
+        A new tensor with the memory layout of `frame`, accurate to a few roundings.
+    """
+    if frame.numel() == 0:
+        return frame.clone()
+    stack = frame.reshape(-1, *frame.shape[-2:])
+    excess = gram_excess(stack)
+    found = by_series(stack, excess)
+    if found is not None:
+        return found.view(frame.shape)
+    # ‖E‖⁴ ≤ ‖E²‖_F² is closer than the Frobenius norm by a fourth root of the size.
+    norms = torch.linalg.matrix_norm(excess.detach() @ excess.detach()).sqrt()
+    far = ~(norms < _FAR)
+    if bool(far.any()):
+        found = torch.empty_like(stack)
+        found[far] = polar_factor(stack[far])
+        found[~far] = nearest_frame(stack[~far])
+        return found.view(frame.shape)
+    # After a tangent step eigenvalues of YᴴY are in [1, 1 + ‖E‖]: this puts them around 1.
+    scaled = stack * torch.where(norms < NEAR, 1, (1 + norms / 2).rsqrt())[..., None, None]
+    scaled = corrected(scaled, gram_excess(scaled), 4)
+    found = by_series(scaled, gram_excess(scaled))
+    return (polar_factor(stack) if found is None else found).view(frame.shape)
+
+
 def orthonormality_error(matrix: Tensor) -> Tensor:
     r"""$\max_{ij} |W^\mathsf{H}W - I|_{ij}$ on the smaller side of $W$, in double precision; nan if $W$ has one.
 
@@ -78,6 +117,16 @@ def orthonormality_error(matrix: Tensor) -> Tensor:
     frame = to_double(matrix if matrix.shape[-2] >= matrix.shape[-1] else matrix.mT)
     identity = torch.eye(frame.shape[-1], dtype=frame.dtype, device=frame.device)
     return (frame.mH @ frame - identity).abs().amax((-2, -1))
+
+
+def require_orthonormal(frame: Tensor, tolerance: float) -> None:
+    """Raise ValueError for columns that are not orthonormal to the tolerance."""
+    error = orthonormality_error(frame)
+    if not bool((error <= tolerance).all()):  # nan too
+        raise ValueError(
+            f"the columns are not orthonormal (max |QᵀQ - I| is {float(error.max()):.1e}, at most {tolerance:.1e} "
+            "is accepted): project them with polar_factor first"
+        )
 
 
 def check_matrices(matrix: Tensor) -> None:
@@ -111,7 +160,7 @@ def _by_iteration(matrix: Tensor) -> Tensor:
     gram.diagonal().sub_(1)
     # Comparing with nan is false.
     if bool(torch.linalg.vector_norm(gram) < _CONVERGED):
-        found = _by_series(current[None], gram[None])
+        found = by_series(current[None], gram[None])
         assert found is not None, f"{_CONVERGED} is within the reach of the series"
         return found[0]
     return _by_decomposition(to_double(matrix), refine=False).to(torch.float32)
@@ -128,6 +177,22 @@ def _by_decomposition(matrix: Tensor, refine: bool) -> Tensor:
         if bool(which.any()):
             frame[which] = _refined(matrix[which], frame[which], values[which], right[which].mT)
     return frame.where(finite, torch.nan)
+
+
+def svd(
+    matrix: Inexact[Tensor, "*batch m n"],
+) -> tuple[Inexact[Tensor, "*batch m k"], Inexact[Tensor, "*batch k"], Inexact[Tensor, "*batch k n"]]:
+    r"""$A = U \Sigma V^\mathsf{H}$ with $k = \min(m, n)$ columns.
+
+    LAPACK's divide and conquer occasionally does not converge for a matrix whose singular values are almost equal.
+    $A^\mathsf{H} = V \Sigma U^\mathsf{H}$ is then decomposed instead, which takes other rotations.
+    """
+    try:
+        left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        right, values, left = torch.linalg.svd(matrix.mH, full_matrices=False)
+        return left.mH, values, right.mH
+    return left, values, right
 
 
 def _refined(matrix: Tensor, frame: Tensor, values: Tensor, right: Tensor) -> Tensor:
@@ -246,93 +311,3 @@ class _SylvesterSolution(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[int | None, int | None], *arguments: Tensor) -> tuple[Tensor, int]:
         moved = (mapped_first(x, axis, info.batch_size) for x, axis in zip(arguments, in_dims, strict=True))
         return _SylvesterSolution.apply(*moved), 0
-
-
-@in_full_precision
-def nearest_frame(frame: Tensor) -> Tensor:
-    r"""The polar factor of a nearly orthonormal tall matrix $Y$, by as few matrix products as suffice.
-
-    $$ Y(Y^\mathsf{H}Y)^{-1/2} = Y(I+E)^{-1/2} = Y\left(I - \tfrac12E + \tfrac38E^2 - \tfrac5{16}E^3 +
-       \tfrac{35}{128}E^4 - \dots\right), \qquad E = Y^\mathsf{H}Y - I $$
-
-    The degree is the least of 1, 2 and 4 that leaves an error of one rounding; where degree 4 is not enough it is
-    applied and $E$ is computed again. A matrix with $\|E\|_F \ge \tfrac12$ is scaled first, one with $\|E\| \ge 8$
-    passed to `polar_factor`. $E$ is computed from $Y$ itself, so roundings of earlier calls do not add up.
-
-    Args:
-        frame: Matrices `(..., n, k)` with $n \ge k$. One that is not finite gives nan and does not affect the others.
-
-    Returns:
-        A new tensor with the memory layout of `frame`, accurate to a few roundings.
-    """
-    if frame.numel() == 0:
-        return frame.clone()
-    stack = frame.reshape(-1, *frame.shape[-2:])
-    excess = gram_excess(stack)
-    found = _by_series(stack, excess)
-    if found is not None:
-        return found.view(frame.shape)
-    # ‖E‖⁴ ≤ ‖E²‖_F² is closer than the Frobenius norm by a fourth root of the size.
-    norms = torch.linalg.matrix_norm(excess.detach() @ excess.detach()).sqrt()
-    far = ~(norms < _FAR)
-    if bool(far.any()):
-        found = torch.empty_like(stack)
-        found[far] = polar_factor(stack[far])
-        found[~far] = nearest_frame(stack[~far])
-        return found.view(frame.shape)
-    # After a tangent step eigenvalues of YᴴY are in [1, 1 + ‖E‖]: this puts them around 1.
-    scaled = stack * torch.where(norms < _NEAR, 1, (1 + norms / 2).rsqrt())[..., None, None]
-    scaled = corrected(scaled, gram_excess(scaled), 4)
-    found = _by_series(scaled, gram_excess(scaled))
-    return (polar_factor(stack) if found is None else found).view(frame.shape)
-
-
-def gram_excess(frame: Tensor) -> Tensor:
-    r"""$E = Y^\mathsf{H}Y - I$, in the precision of $Y$."""
-    excess = frame.mH @ frame
-    excess.diagonal(dim1=-2, dim2=-1).sub_(1)
-    return excess
-
-
-def corrected(frame: Tensor, excess: Tensor, degree: int) -> Tensor:
-    r"""$Y(I + E)^{-1/2}$ for $Y$ `(n, k)` or `(batch, n, k)`, by `inverse_root_series`; `excess` is overwritten.
-
-    The identity is added last, which costs one rounding. The layout in memory is that of `frame`.
-    """
-    return add_product_(frame.clone(), frame, inverse_root_series(excess, degree))
-
-
-def inverse_root_series(excess: Tensor, degree: int) -> Tensor:
-    r"""$(I + E)^{-1/2} - I$ up to degree 1, 2 or 4: $-\tfrac12E + \tfrac38E^2 - \tfrac5{16}E^3 + \tfrac{35}{128}E^4$.
-
-    `excess` is overwritten.
-    """
-    if degree == 1:
-        return excess.mul_(-1 / 2)
-    square = excess @ excess
-    if degree == 4:
-        # `sub_`, because torch 2.13 ignores the `alpha` of a sum with a product where it compiles for a CPU.
-        tail = (square * (35 / 128)).sub_(excess, alpha=5 / 16)
-        tail = add_product_(square * (3 / 8), square, tail)
-    else:
-        tail = square.mul_(3 / 8)
-    return tail.sub_(excess, alpha=1 / 2)
-
-
-def _by_series(stack: Tensor, excess: Tensor) -> Tensor | None:
-    r"""$Y(I + E)^{-1/2}$ to one rounding, or None if $\|E\|_F \ge \tfrac12$ for a matrix of the stack, or nan.
-
-    With $r$ the largest length of a row of $E$, degrees 1, 2 and 4 leave, entry by entry and to leading order,
-
-    $$ |W^\mathsf{H}W - I| \le \tfrac34 r^2, \qquad \tfrac58 r^2 \|E\|, \qquad \tfrac{63}{128} r^2 \|E\|^3. $$
-    """
-    while True:
-        rows = torch.linalg.vector_norm(excess.detach(), dim=-1)
-        row, norm = torch.stack([rows.max(), torch.linalg.vector_norm(rows, dim=-1).max()]).tolist()
-        if not norm < _NEAR:
-            return None
-        for degree, remainder in ((1, 3 / 4), (2, 5 / 8 * norm), (4, 63 / 128 * norm**3)):
-            if remainder * row**2 <= torch.finfo(stack.dtype).eps:
-                return corrected(stack, excess, degree)
-        stack = corrected(stack, excess, 4)
-        excess = gram_excess(stack)

@@ -88,11 +88,19 @@ def top_triplets(
         if full or number == _MOST_BLOCKS - 1 or bool((worst <= 0).all()):
             break
         if bases.right.shape[-1] >= _BLOCKS * start.shape[-1]:
-            bases = _restarted(bases, x, values, y, start.shape[-1])
+            # Only the best triplets: Aᵀ maps them into their span and that of the next block.
+            left, right, kept = _best(bases, x, values, y, 2 * start.shape[-1])
+            bases = _Bases(left, right, torch.diag_embed(kept), bases.width)
     assert bases is not None
+    left, right, kept = _best(bases, x, values, y, count)
+    return Triplets(left, kept, right, residuals[..., :count])
+
+
+def _best(bases: _Bases, x: Tensor, values: Tensor, y: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Left and right singular vectors and the values of the best triplets."""
     left = bases.left @ x[..., :count].to(bases.left.dtype)
     right = bases.right @ y.mT[..., :count].to(bases.right.dtype)
-    return Triplets(left, values[..., :count], right, residuals[..., :count])
+    return left, right, values[..., :count]
 
 
 def block_width(count: int) -> int:
@@ -115,14 +123,6 @@ def _extended(bases: _Bases | None, right: Tensor, image: Tensor) -> _Bases:
         torch.cat([top, bottom], dim=-2),
         frame.shape[-1],
     )
-
-
-def _restarted(bases: _Bases, x: Tensor, values: Tensor, y: Tensor, width: int) -> _Bases:
-    r"""Only the best triplets: $A^\top$ maps them into their span and that of the next block."""
-    keep = 2 * width
-    left = bases.left @ x[..., :keep].to(bases.left.dtype)
-    right = bases.right @ y.mT[..., :keep].to(bases.right.dtype)
-    return _Bases(left, right, torch.diag_embed(values[..., :keep]), bases.width)
 
 
 def _orthonormalized(vectors: Tensor, basis: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from orthoscope.linalg.polar import gram_excess, nearest_frame
-from orthoscope.linalg.products import skew_part
+from orthoscope.linalg.polar import nearest_frame
+from orthoscope.linalg.products import gram_excess, skew_part
 
 # Enough for steps as long as 1e38; only a matrix that lost rank, which no tangent step can make, needs more.
 _MAX_STEPS = 250

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.metrics.gram import Scalar, cosines
+from orthoscope.metrics.representations import Scalar, cosines
 
 Matrix = Float[Tensor, "*batch out fan_in"]
 

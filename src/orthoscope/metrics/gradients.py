@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.metrics.gram import Scalar
+from orthoscope.metrics.representations import Scalar
 
 LogNorms = Float[Tensor, "*batch layers"]
 

@@ -6,7 +6,7 @@
 * RA4: the largest singular value of block i falls as 1/i.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from orthoscope.metrics.gram import Scalar
+from orthoscope.metrics.representations import Scalar
 
 
 def defined_median(values: Tensor) -> float:
@@ -365,24 +365,14 @@ def _between_blocks(pairs: Grid) -> PerSample:
 
 def _along(path: Sequence[Float[Tensor, "samples _"]]) -> tuple[PerSample, PerSample, PerSample]:
     """Line shape, cosine and spacing of the stages of a path, each weighted by its steps."""
-    stages = [torch.stack(stage, dim=-2).double().cpu() for stage in _stages(path)]
+    spaces = groupby(path, key=lambda point: point.shape[-1])
+    stages = [torch.stack(list(points), dim=-2).double().cpu() for _, points in spaces]
     stages = [stage for stage in stages if stage.shape[-2] > 2]
     if not stages:
         undefined = torch.full((path[0].shape[0],), torch.nan, dtype=torch.float64)
         return undefined, undefined, undefined
     steps = torch.tensor([stage.shape[-2] - 1.0 for stage in stages], dtype=torch.float64)
     weights = (steps / steps.sum()).unsqueeze(-1)
-
-    def mean(scores: list[Tensor]) -> Tensor:
-        return (weights * torch.stack(scores)).sum(0)
-
-    return (
-        mean([line_shape(stage) for stage in stages]),
-        mean([step_cosine(stage) for stage in stages]),
-        mean([spacing_variation(stage) for stage in stages]),
-    )
-
-
-def _stages(path: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    for _, points in groupby(path, key=lambda point: point.shape[-1]):
-        yield list(points)
+    scores = (line_shape, step_cosine, spacing_variation)
+    shape, cosine, spacing = ((weights * torch.stack([score(stage) for stage in stages])).sum(0) for score in scores)
+    return shape, cosine, spacing

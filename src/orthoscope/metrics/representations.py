@@ -3,6 +3,8 @@ r"""How well a layer keeps the samples of a batch apart: from $H$, `(samples, un
 Every function batches over leading dimensions and reduces in float64. With `centered=True` the batch
 mean is subtracted first: ReLU layers have a large common mean, which can mask or mimic rank collapse.
 All are unchanged by rotation and by scale, and undefined (nan) for a batch that is zero.
+
+The second half takes the Gram matrix $G = HH^\top$ or the singular values, which probe and watcher have already.
 """
 
 import math
@@ -12,10 +14,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.linalg import contrasts, gram_factor, singular_values, triangle_condition
-from orthoscope.metrics import gram
-from orthoscope.metrics.gram import Scalar, counted_rank, energy_rank, entropy_rank
 
 Hidden = Float[Tensor, "*batch samples units"]
+Spectrum = Float[Tensor, "*batch values"]
+Scalar = Float[Tensor, "*batch"]
+Gram = Float[Tensor, "*batch samples samples"]
 
 # Condition number from which float64 cannot distinguish a small singular value from rounding.
 RANK_DEFICIENT = 1e14
@@ -37,7 +40,7 @@ def orthogonality_gap(hidden: Hidden, centered: bool = False) -> Scalar:
     rows = _rows(hidden, centered)
     samples, units = rows.shape[-2:]
     side = rows if samples <= units else rows.mT
-    return gram.gap(side @ side.mT, samples)
+    return gram_gap(side @ side.mT, samples)
 
 
 def smallest_direction_gap(hidden: Hidden, centered: bool = False) -> Scalar:
@@ -122,12 +125,18 @@ def mean_overlap(hidden: Hidden, centered: bool = False, absolute: bool = False)
     Centered, an isotropic batch has $-1/(n-1)$. Samples that are zero have no direction and are left out.
     """
     inner = _gram(hidden, centered)
-    return gram.absolute_overlap(inner) if absolute else gram.overlap(inner)
+    return gram_absolute_overlap(inner) if absolute else gram_overlap(inner)
 
 
 def overlap_potential(hidden: Hidden, centered: bool = False) -> Scalar:
-    r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines $c$: 0 if orthogonal, infinite if parallel."""
-    return gram.potential(_gram(hidden, centered))
+    r"""$\gamma = \max_{i\ne j} |c_{ij}|/(1-|c_{ij}|)$ of the cosines $c$: 0 if orthogonal, infinite if parallel.
+
+    A cosine is known to a few units of rounding: what is closer to 1 than that is 1.
+    """
+    values, pairs = cosines(_gram(hidden, centered))
+    worst = (values.abs() * pairs).amax((-2, -1))
+    apart = torch.where(1 - worst > 16 * torch.finfo(worst.dtype).eps, 1 - worst, 0.0)
+    return torch.where(pairs.any(-1).any(-1), worst / apart, torch.nan)
 
 
 def mean_energy(hidden: Hidden) -> Scalar:
@@ -156,10 +165,7 @@ def effective_rank(hidden: Hidden, centered: bool = False) -> Scalar:
 
 
 def _rows(hidden: Hidden, centered: bool) -> Float[Tensor, "*batch rows units"]:
-    """The samples in float64, at a scale where no square overflows or vanishes."""
-    rows = hidden.double()
-    largest = rows.detach().abs().amax((-2, -1), keepdim=True)
-    rows = rows / torch.where(largest > 0, largest, 1.0)
+    rows = scaled(hidden)
     if not centered:
         return rows
     if rows.shape[-2] < 2:
@@ -167,8 +173,82 @@ def _rows(hidden: Hidden, centered: bool) -> Float[Tensor, "*batch rows units"]:
     return contrasts(rows)
 
 
+def scaled(matrix: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch rows columns"]:
+    """In float64, at a scale where no square overflows or vanishes."""
+    entries = matrix.double()
+    largest = entries.detach().abs().amax((-2, -1), keepdim=True)
+    return entries / torch.where(largest > 0, largest, 1.0)
+
+
 def _gram(hidden: Hidden, centered: bool) -> Float[Tensor, "*batch samples samples"]:
     """All inner products; centered ones of the samples without their mean, not of its contrasts."""
     rows = _rows(hidden, centered=False)
     rows = rows - rows.mean(-2, keepdim=True) if centered else rows
     return rows @ rows.mT
+
+
+def entropy_rank(singular_values: Spectrum) -> Scalar:
+    r"""$\exp(-\sum_i p_i\log p_i)$ with $p_i=\sigma_i/\sum_j\sigma_j$ (Roy & Vetterli, 2007); nan if all are zero."""
+    share = singular_values / singular_values.sum(-1, keepdim=True)
+    return torch.special.entr(share).sum(-1).exp()
+
+
+def energy_rank(singular_values: Spectrum) -> Scalar:
+    r"""Stable rank $\sum_i\sigma_i^2/\sigma_1^2$; nan if all are zero."""
+    return (singular_values / singular_values.amax(-1, keepdim=True)).square().sum(-1)
+
+
+def counted_rank(singular_values: Spectrum, size: int, precision: torch.dtype) -> Scalar:
+    r"""Eigenvalues of the Gram above rounding: $\#\{i : \sigma_i^2 > \text{size}\cdot\varepsilon\,\sigma_1^2\}$."""
+    energies = singular_values.square()
+    tolerance = size * torch.finfo(precision).eps * energies.amax(-1, keepdim=True)
+    return (energies > tolerance).sum(-1).to(torch.float64)
+
+
+def gram_gap(gram: Gram, samples: int | None = None) -> Scalar:
+    r"""$\| G/\operatorname{tr}G - I/n \|_F$; with `samples` $n$ larger than the matrix, as if padded with zeros.
+
+    The zeros are the eigenvalues that $HH^\top$ has and the smaller $H^\top H$ has not; each adds $1/n^2$.
+    """
+    size = gram.shape[-1]
+    samples = samples or size
+    share = gram / _trace(gram)[..., None, None]
+    share = share - torch.eye(size, dtype=gram.dtype, device=gram.device) / samples
+    deviation = torch.linalg.matrix_norm(share)
+    return deviation if samples <= size else (deviation.square() + (samples - size) / samples**2).sqrt()
+
+
+def cosines(gram: Gram) -> tuple[Gram, Tensor]:
+    """Cosines of all pairs, at most 1 in size, and a mask of the pairs of two different, non-zero samples."""
+    norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt().unsqueeze(-1)
+    alive = norms > 0
+    scale = torch.where(alive, norms, 1.0)
+    different = ~torch.eye(gram.shape[-1], dtype=torch.bool, device=gram.device)
+    return (gram / scale / scale.mT).clamp(-1, 1), alive & alive.mT & different
+
+
+def gram_overlap(gram: Gram) -> Scalar:
+    r"""Mean cosine over pairs of the $m$ samples that are not zero.
+
+    $$ \frac{u^\top G u - m}{m(m-1)}, \qquad u_i = 1/\sqrt{G_{ii}} $$
+    """
+    norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
+    inverse = torch.where(norms > 0, 1 / norms, 0.0)
+    count = (norms > 0).sum(-1)
+    total = (inverse.unsqueeze(-2) @ gram @ inverse.unsqueeze(-1)).squeeze(-1).squeeze(-1)
+    return torch.where(count > 1, (total - count) / (count * (count - 1)), torch.nan)
+
+
+def gram_absolute_overlap(gram: Gram) -> Scalar:
+    """Mean size of the cosine over pairs; nan without a pair."""
+    values, pairs = cosines(gram)
+    return (values.abs() * pairs).sum((-2, -1)) / pairs.sum((-2, -1))
+
+
+def gram_mean_energy(gram: Gram) -> Scalar:
+    r"""Energy of the batch mean over all energy, $\mathbf{1}^\top G\mathbf{1}/(n\operatorname{tr}G)$."""
+    return gram.sum((-2, -1)) / (gram.shape[-1] * _trace(gram))
+
+
+def _trace(gram: Gram) -> Scalar:
+    return gram.diagonal(dim1=-2, dim2=-1).sum(-1)

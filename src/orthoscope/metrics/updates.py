@@ -14,7 +14,7 @@ from torch import Tensor
 
 from orthoscope.linalg import singular_values
 from orthoscope.metrics.gradients import gradient_disparity, log_norm
-from orthoscope.metrics.gram import Gram, Scalar, Spectrum, cosines
+from orthoscope.metrics.representations import Gram, Scalar, Spectrum, cosines, scaled
 from orthoscope.metrics.weights import Vectors, Weight, parameter_independence, weight_vectors
 
 Norm = Literal["frobenius", "spectral"]
@@ -90,7 +90,7 @@ def leading_directions(
     weight: Weight, rank: int
 ) -> tuple[Float[Tensor, "*batch out rank"], Float[Tensor, "*batch fan_in rank"]]:
     r"""Orthonormal bases of the spaces of the $k$ leading left and right singular vectors; no gradient."""
-    matrix = _scaled(weight)
+    matrix = scaled(weight)
     wide = matrix.shape[-2] <= matrix.shape[-1]
     short = matrix if wide else matrix.mT
     # The smaller Gram matrix: a third of the cost of singular vectors, and accurate for the leading ones.
@@ -116,7 +116,7 @@ def angle_change(before: Weight, after: Weight, vectors: Vectors = "rows") -> Sc
     known to 1e-15, and to 1e-8 where two vectors are parallel.
     """
     _require_one_shape(before, after)
-    old, new = (_scaled(weight_vectors(weight, vectors)) for weight in (before, after))
+    old, new = (scaled(weight_vectors(weight, vectors)) for weight in (before, after))
     return gram_angle_change(old @ old.mT, new @ new.mT)
 
 
@@ -161,16 +161,9 @@ def _angles(gram: Gram) -> tuple[Gram, Tensor]:
     return values.masked_fill(same, 0).arccos(), pairs
 
 
-def _scaled(matrix: Weight) -> Weight:
-    """In float64, at a scale where no square overflows or vanishes."""
-    entries = matrix.double()
-    largest = entries.detach().abs().amax((-2, -1), keepdim=True)
-    return entries / torch.where(largest > 0, largest, 1.0)
-
-
 def _unit(matrix: Weight) -> Weight:
     """Of Frobenius norm 1; nan if it is zero."""
-    entries = _scaled(matrix)
+    entries = scaled(matrix)
     return entries / torch.linalg.matrix_norm(entries, keepdim=True)
 
 

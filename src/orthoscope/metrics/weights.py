@@ -11,8 +11,7 @@ from torch import Tensor
 
 from orthoscope.linalg import singular_values
 from orthoscope.metrics import deviation
-from orthoscope.metrics.gram import Scalar
-from orthoscope.metrics.representations import mean_overlap
+from orthoscope.metrics.representations import Scalar, mean_overlap
 
 Weight = Float[Tensor, "*batch out fan_in"]
 Vectors = Literal["rows", "columns"]

@@ -80,11 +80,6 @@ def convolution(in_channels: int, out_channels: int, kernel: int, bias: bool, st
     return _without_values(nn.Conv2d, in_channels, out_channels, kernel, stride=stride, padding=kernel // 2, bias=bias)
 
 
-def embedding(count: int, width: int) -> nn.Embedding:
-    """An embedding with uninitialized values."""
-    return _without_values(nn.Embedding, count, width)
-
-
 def _without_values(kind: type[Module], *sizes: int, **options: Any) -> Module:
     # `skip_init` would put the layer on the CPU despite `with torch.device(...)`.
     device = torch.get_default_device()

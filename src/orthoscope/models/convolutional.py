@@ -95,7 +95,6 @@ def alexnet_like(
       stride 2, as in AlexNet, where it is the only strided one. All convolutions are padded by 1;
       32 → 16 (stride) → 8 → 4 (pooling) → 2 (last pooling).
     * Row 3 prints one ReLU after two convolutions; there is none between them.
-    * Pooling comes before ReLU, as printed (the two commute); the ReLU after the last pooling has no effect.
     * Layers have biases, PyTorch's default; every scheme except "torch" sets them to 0.
 
     Args:

@@ -1,8 +1,4 @@
-r"""The residual networks of li2023 (Residual Alignment), $h_{i+1} = h_i + F(h_i)$.
-
-`ResNet` is pre-activation, in three types; `UnconstrainedJacobians` is the linear model of the theorems, whose
-parameters are the Jacobians themselves.
-"""
+r"""The residual networks of li2023 (Residual Alignment), $h_{i+1} = h_i + F(h_i)$, pre-activation, in three types."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -13,14 +9,7 @@ from torch import Tensor, nn
 
 from orthoscope.activations import Activation, activation
 from orthoscope.init import Scheme, initialize_
-from orthoscope.models.blocks import (
-    ResidualBlock,
-    convolution,
-    linear,
-    map_norm,
-    require_positive,
-    vector_norm,
-)
+from orthoscope.models.blocks import ResidualBlock, convolution, linear, map_norm, require_positive, vector_norm
 
 # ResNet34: 16 blocks of two layers, a stem and a head; in type 3 spread over four stages.
 _RESNET34_STAGES = (3, 4, 6, 3)
@@ -138,36 +127,3 @@ def _residual(kind: int, width: int, narrows: bool, norm: str, nonlinearity: Act
     parts["weight2"] = _weight(kind, width, width)
     shortcut = convolution(fan_in, width, kernel=1, bias=False, stride=stride) if narrows and skip else None
     return ResidualBlock(nn.Sequential(parts), skip=skip, shortcut=shortcut)
-
-
-class UnconstrainedJacobians(nn.Module):
-    r"""$z = w^\top \prod_i (I + J_i)\,\Delta x$ for every row $\Delta x$, in float64.
-
-    The theorem concerns the objective $\log(1 + e^{-yz}) + \tfrac\lambda2(\sum_i\|J_i\|_F^2 + \|w\|^2)$ of one example;
-    `energy` is the factor of $\tfrac\lambda2$. Parameters are Gaussian with standard deviation `weight_std`.
-    """
-
-    def __init__(
-        self,
-        *,
-        depth: int,
-        width: int,
-        weight_std: float = 0.1,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        require_positive(depth=depth, width=width)
-        drawn = weight_std * torch.randn(depth * width + 1, width, generator=generator, dtype=torch.float64)
-        self.jacobians = nn.Parameter(drawn[:-1].reshape(depth, width, width).clone())
-        self.head = nn.Parameter(drawn[-1].clone())
-
-    def forward(self, inputs: Float[Tensor, "samples units"]) -> Float[Tensor, "samples"]:
-        """$z$ for every row."""
-        hidden = inputs.double()
-        for jacobian in self.jacobians:
-            hidden = hidden + hidden @ jacobian.mT
-        return hidden @ self.head
-
-    def energy(self) -> Float[Tensor, ""]:
-        r"""$\sum_i\|J_i\|_F^2 + \|w\|^2$."""
-        return self.jacobians.square().sum() + self.head.square().sum()

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from orthoscope.activations import Activation, activation
 from orthoscope.init import Scheme, initialize_
 from orthoscope.init.schemes import TRANSFORMER_STD
-from orthoscope.models.blocks import embedding, linear, require_positive
+from orthoscope.models.blocks import linear, require_positive
 
 POSITIONS_OF_NORM = ("pre", "post")
 
@@ -126,10 +126,7 @@ class Transformer(nn.Module):
         return logits
 
 
-@torch.no_grad()
 def _embedding(count: int, width: int, generator: torch.Generator | None) -> nn.Embedding:
-    layer = embedding(count, width)
-    device = generator.device if generator is not None else layer.weight.device
-    values = torch.randn(count, width, generator=generator, dtype=layer.weight.dtype, device=device)
-    layer.weight.copy_(TRANSFORMER_STD * values)
-    return layer
+    device = None if generator is None else generator.device
+    values = TRANSFORMER_STD * torch.randn(count, width, generator=generator, device=device)
+    return nn.Embedding.from_pretrained(values.to(torch.get_default_device()), freeze=False)

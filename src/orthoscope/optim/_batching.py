@@ -1,31 +1,30 @@
 """Stacks of parameters with equal shapes: one batched call in place of many small ones."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from orthoscope.linalg import weight_matrix
+from orthoscope.linalg.orthogonalize import stack_length
 
-# Bytes of parameters in one stack, by device type. Batching saves the overhead of small calls, which a CPU does not
-# notice beyond about a megabyte; an accelerator needs more parallel work. Temporaries grow with the stack.
-_STACK_BYTES = {"cpu": 1 << 20}
-_ACCELERATOR_STACK_BYTES = 1 << 26
+Key = TypeVar("Key", bound=Hashable)
 
 
-def stack_length(nbytes: int, device_type: str) -> int:
-    """Number of tensors of `nbytes` bytes in one stack; at least 1."""
-    return max(1, _STACK_BYTES.get(device_type, _ACCELERATOR_STACK_BYTES) // max(1, nbytes))
+def places(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    """The places of equal keys, by key, in the order of their first places."""
+    found: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        found.setdefault(key, []).append(place)
+    return found
 
 
 def equal_shapes(tensors: Sequence[Tensor], keys: Sequence[Hashable]) -> Iterator[list[int]]:
     """Yield the indices of tensors with equal shape, dtype, device and key, at most `stack_length` at a time."""
-    alike: dict[Hashable, list[int]] = {}
-    for index, (tensor, key) in enumerate(zip(tensors, keys, strict=True)):
-        alike.setdefault((tensor.shape, tensor.dtype, tensor.device, key), []).append(index)
-    for indices in alike.values():
+    alike = zip(tensors, keys, strict=True)
+    for indices in places((tensor.shape, tensor.dtype, tensor.device, key) for tensor, key in alike).values():
         first = tensors[indices[0]]
         count = stack_length(first.nbytes, first.device.type)
         yield from (indices[start : start + count] for start in range(0, len(indices), count))
@@ -54,9 +53,9 @@ class Stack:
         if self.rows is not None:
             matrices = matrix_stack(tensors[0])[self.rows]
         elif len(tensors) == 1:
-            matrices = as_matrix(tensors[0])
+            matrices = weight_matrix(tensors[0])
         else:
-            matrices = torch.stack([as_matrix(tensor) for tensor in tensors])
+            matrices = torch.stack([weight_matrix(tensor) for tensor in tensors])
         matrices = matrices.to(torch.promote_types(matrices.dtype, torch.float32))
         return matrices if matrices.shape[-2] >= matrices.shape[-1] else matrices.mT
 
@@ -110,11 +109,6 @@ def stacks(
 def gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
     """The gradients of the parameters that have one."""
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
-
-
-def as_matrix(weight: Tensor) -> Tensor:
-    """A matrix as it is, a convolution as `(out, in·k·k)`."""
-    return weight if weight.ndim == 2 else weight_matrix(weight)
 
 
 def matrix_stack(batch: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Base of the optimizers in which some parameter groups are on a manifold and the others are not."""
+"""Bases of the optimizers in which some parameter groups are on a manifold and the others are not."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -7,8 +7,10 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor
+from torch.optim.sgd import sgd
 
 from orthoscope.linalg.precision import full_precision
+from orthoscope.optim._batching import Stack, gradients
 from orthoscope.optim._validation import Group, check_keys, check_rates, check_shapes
 from orthoscope.optim.manifold_groups import check_group
 
@@ -127,3 +129,50 @@ class MixedOptimizer(torch.optim.Optimizer, ABC):
             group["manifold"] = manifold
         check_shapes(state_dict, self.param_groups)
         super().load_state_dict({**state_dict, "param_groups": groups})
+
+
+class MixedSGD(MixedOptimizer):
+    """Groups without a manifold follow `torch.optim.SGD`, whose options groups on one have too."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        if not momentum >= 0:
+            raise ValueError(f"momentum must be at least 0, got {momentum}")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError(
+                f"Nesterov's momentum needs momentum > 0 and dampening 0, got momentum={momentum} and"
+                f" dampening={dampening}: change them, or set nesterov=False"
+            )
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _euclidean_step(self, group: Group, parameters: list[Tensor]) -> None:
+        buffers = [self.state[parameter].get("momentum_buffer") for parameter in parameters]
+        options = {key: group[key] for key in ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")}
+        sgd(parameters, gradients(parameters), buffers, **options, has_sparse_grad=False)
+        if group["momentum"] != 0:
+            for parameter, buffer in zip(parameters, buffers, strict=True):
+                self.state[parameter]["momentum_buffer"] = buffer
+
+    def _momentum_buffers(self, stack: Stack) -> list[Tensor]:
+        """The momentum of each parameter of a stack, created as zeros if there is none."""
+        for parameter in stack.parameters:
+            if "momentum_buffer" not in self.state[parameter]:
+                self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        return [self.state[parameter]["momentum_buffer"] for parameter in stack.parameters]

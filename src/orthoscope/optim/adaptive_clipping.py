@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from orthoscope.optim._batching import places
+
 Per = Literal["unit", "layer"]
 
 
@@ -47,11 +49,9 @@ def clip_adaptively_(
     pairs = _with_gradients(parameters)
     if not pairs:
         return torch.zeros(())
-    by_device: dict[torch.device, list[tuple[Tensor, Tensor]]] = {}
-    for weight, gradient in pairs:
-        by_device.setdefault(gradient.device, []).append((weight, gradient))
     first = pairs[0][1].device
-    counts = [_clip_(group, clipping, eps, per).to(first) for group in by_device.values()]
+    by_device = places(gradient.device for _, gradient in pairs).values()
+    counts = [_clip_([pairs[place] for place in own], clipping, eps, per).to(first) for own in by_device]
     shortened, units = torch.stack(counts).sum(0)
     return shortened / units
 

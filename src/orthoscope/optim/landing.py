@@ -1,19 +1,18 @@
 """Descent without a retraction: a tangent step, then a step of attraction to the manifold, by products only."""
 
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
 
 from orthoscope.optim._batching import Stack, frame_product, stacks
-from orthoscope.optim._mixed import MixedOptimizer
+from orthoscope.optim._mixed import MixedSGD
 from orthoscope.optim._validation import Group
 from orthoscope.optim.manifold_groups import check_landing
-from orthoscope.optim.riemannian_sgd import euclidean_sgd_step, momentum_buffers, sgd_defaults
 
 
 @final
-class Landing(MixedOptimizer):
+class Landing(MixedSGD):
     r"""`torch.optim.SGD` for groups without a manifold; weights $X$ on one are attracted to it instead of retracted.
 
     With $M$ the momentum of ambient gradients, as in SGD,
@@ -26,8 +25,7 @@ class Landing(MixedOptimizer):
     algorithm (Ablin and Peyré, 2022; taken after the tangent step, as here, by Javaloy and Vergari, 2026); the others
     raise its order from two to five. Near the manifold the new $\|X^\top X - I\|$ is $\tfrac{63}{128}\|E\|^5$ and
     $\|E\| \le \rho^2$ (0.04 in single, 0.0007 in double precision), which is a rounding error: $\rho$ is the safe step
-    length, and a longer step is shortened to it. (Only if $\eta$ times the normal part of the gradient exceeds about
-    $10^4$ does a rounding error of $X$ become visible in the next one.)
+    length, and a longer step is shortened to it.
 
     A weight need not start on the manifold: the set $\|X^\top X - I\|_2 \le \tfrac12$ is never left, and weights in it
     land within a few steps. A weight overwritten later may be anywhere. Singular values below 1 grow by up to 2.46 per
@@ -45,24 +43,8 @@ class Landing(MixedOptimizer):
         maximize: Ascend instead of descend.
     """
 
-    def __init__(
-        self,
-        params: Any,
-        lr: float | Tensor = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(params, sgd_defaults(lr, momentum, dampening, weight_decay, nesterov, maximize))
-
     def _check_start(self, group: Group, parameter: Tensor) -> None:
         check_landing(group, parameter)
-
-    def _euclidean_step(self, group: Group, parameters: list[Tensor]) -> None:
-        euclidean_sgd_step(self.state, group, parameters)
 
     def _manifold_step(self, group: Group, parameters: list[Tensor]) -> None:
         for stack in stacks(parameters, group["batched"], lambda p: "momentum_buffer" in self.state[p]):
@@ -79,7 +61,7 @@ class Landing(MixedOptimizer):
         momentum = group["momentum"]
         if momentum == 0:
             return gradient
-        buffers = momentum_buffers(self.state, stack)
+        buffers = self._momentum_buffers(stack)
         weight = 1 - group["dampening"] if stack.key else 1  # the first momentum is the gradient, as in torch
         m = stack.frames(buffers).mul_(momentum).add_(gradient, alpha=weight)
         stack.write(m, buffers)

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from orthoscope.layers.selection import Include, selected_layers
-from orthoscope.linalg import orthonormality_error, polar_factor
+from orthoscope.linalg import orthonormality_error, polar_factor, weight_matrix
 from orthoscope.linalg.precision import to_double
 from orthoscope.manifolds import Stiefel
-from orthoscope.optim._batching import as_matrix, matrix_stack
+from orthoscope.optim._batching import matrix_stack
 from orthoscope.optim._validation import Group, parameter_names
 
 
@@ -111,17 +111,12 @@ def check_group(group: Group) -> None:
         )
     for name, parameter in zip(parameter_names(group), group["params"], strict=True):
         _check_matrix(name, parameter)
-        if group["batched"] and not _is_one_batch(parameter):
-            raise ValueError(f"the matrices of {name} are not evenly spaced in memory: give {name}.contiguous()")
-
-
-def _is_one_batch(parameter: Tensor) -> bool:
-    """Whether the leading dimensions can be seen as one, without a copy."""
-    try:
-        matrix_stack(parameter)
-    except RuntimeError:
-        return False
-    return True
+        try:
+            _matrices(parameter, group["batched"])
+        except RuntimeError:
+            raise ValueError(
+                f"the matrices of {name} are not evenly spaced in memory: give {name}.contiguous()"
+            ) from None
 
 
 def check_orthonormal(group: Group, parameter: Tensor) -> None:
@@ -164,7 +159,7 @@ def _check_matrix(name: str, weight: Tensor) -> None:
 
 
 def _matrices(weight: Tensor, batched: bool) -> Tensor:
-    return matrix_stack(weight) if batched else as_matrix(weight)
+    return matrix_stack(weight) if batched else weight_matrix(weight)
 
 
 def _name(group: Group, parameter: Tensor) -> str:

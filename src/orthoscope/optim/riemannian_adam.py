@@ -94,13 +94,9 @@ class RiemannianAdam(MixedOptimizer):
             [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else [],
             [state["step"] for state in states],
             has_complex=any(parameter.is_complex() for parameter in parameters),
-            amsgrad=group["amsgrad"],
             beta1=beta1,
             beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            maximize=group["maximize"],
+            **{key: group[key] for key in ("amsgrad", "lr", "weight_decay", "eps", "maximize")},
         )
 
     def _manifold_step(self, group: Group, parameters: list[Tensor]) -> None:

@@ -17,7 +17,7 @@ from orthoscope.activations import (
     toward_identity,
     value_and_slope_at_zero,
 )
-from orthoscope.activations.modules import out_of_place
+from orthoscope.activations.table import out_of_place
 from orthoscope.theory import KernelMap, kernel_map
 from orthoscope.theory.quadrature import gaussian_rule
 

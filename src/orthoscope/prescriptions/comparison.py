@@ -1,27 +1,30 @@
 """A network before and after a change: the two axes of trainability, every number, and the rule that keeps a change."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from orthoscope.diagnosis import Diagnosis
-from orthoscope.diagnosis.document import environment
-from orthoscope.diagnosis.saved import saved_diagnosis, saved_documents
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, environment
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.prescriptions.prescription import Effect
-from orthoscope.probe import Layer
 from orthoscope.report import comparison_markdown
 from orthoscope.report.document import (
     ChangedFinding,
     ComparisonDocument,
     DiagnosisDocument,
     KindPair,
+    Layer,
     LayerPair,
     NumberPair,
+    ReportDocument,
     Verdicts,
     copied,
+    from_data,
 )
 
 # Overflowing outputs are a failure of the forward pass, whatever the symptom.
@@ -61,14 +64,22 @@ class Axes:
         return float(self.verdict.rank), float(severities), self.forward.number + self.backward.number / COMFORT
 
 
-def axes(diagnosis: Diagnosis) -> Axes:
-    """The axes of a diagnosis."""
-    growth = math.nan if diagnosis.gradients is None else abs(diagnosis.gradients.growth)
+def axes(diagnosis: Diagnosis | DiagnosisDocument) -> Axes:
+    """The axes of a diagnosis, or of its document."""
+    growth = _growth(diagnosis)
     return Axes(
         Axis(_severity(diagnosis, forward=True), _or_infinite(diagnosis.gap)),
-        Axis(_severity(diagnosis, forward=False), _or_infinite(growth)),
+        Axis(_severity(diagnosis, forward=False), _or_infinite(growth and abs(growth))),
         diagnosis.verdict,
     )
+
+
+def _growth(diagnosis: Diagnosis | DiagnosisDocument) -> float | None:
+    """Growth of the log-gradient from the last weight layer to the first; None if no slope was measured."""
+    if isinstance(diagnosis, Diagnosis):
+        return None if diagnosis.gradients is None else diagnosis.gradients.growth
+    slope = diagnosis.slope
+    return None if slope.value is None else float(slope.value * (slope.layers - 1))
 
 
 def effect(diagnosis: Diagnosis) -> Effect:
@@ -90,7 +101,7 @@ def kept(before: Axes, after: Axes) -> bool:
     )
 
 
-def _severity(diagnosis: Diagnosis, forward: bool) -> Verdict:
+def _severity(diagnosis: Diagnosis | DiagnosisDocument, forward: bool) -> Verdict:
     found = [
         finding.severity
         for finding in diagnosis.findings
@@ -100,8 +111,8 @@ def _severity(diagnosis: Diagnosis, forward: bool) -> Verdict:
     return max(found, key=lambda verdict: verdict.rank, default=Verdict.HEALTHY)
 
 
-def _or_infinite(value: float) -> float:
-    return value if math.isfinite(value) else math.inf
+def _or_infinite(value: float | None) -> float:
+    return math.inf if value is None or not math.isfinite(value) else float(value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,10 +127,28 @@ class Comparison(Viewed):
     before: Diagnosis
     after: Diagnosis
 
+    def as_document(self, details: bool = True) -> ComparisonDocument:
+        """Return both diagnoses whole, and what changed between them."""
+        return compared(self.before.as_document(details), self.after.as_document(details))
+
+    @cached_property
+    def _changes(self) -> ComparisonDocument:
+        return self.as_document(details=False)
+
     @property
     def improved(self) -> bool:
         """Whether an unhealthy network improved, by the same rule by which `fix` keeps a change."""
-        return self.before.verdict is not Verdict.HEALTHY and kept(axes(self.before), axes(self.after))
+        return self._changes.improved
+
+    @property
+    def summary(self) -> str:
+        """One sentence: the verdicts, and which findings vanished or appeared."""
+        return self._changes.summary
+
+    @property
+    def numbers(self) -> tuple[NumberPair, ...]:
+        """The main numbers of both networks."""
+        return self._changes.numbers
 
     @property
     def vanished(self) -> tuple[Finding, ...]:
@@ -131,37 +160,9 @@ class Comparison(Viewed):
         """Findings of the second diagnosis that the first does not have."""
         return _found_only_in(self.after, self.before)
 
-    @property
-    def summary(self) -> str:
-        """One sentence: the verdicts, and which findings vanished or appeared."""
-        if self.before.verdict is self.after.verdict:
-            verdicts = f"{self.after.verdict} as before"
-        else:
-            verdicts = f"{self.before.verdict} → {self.after.verdict}"
-        gone = ", ".join(dict.fromkeys(str(finding.check) for finding in self.vanished))
-        new = ", ".join(dict.fromkeys(str(finding.check) for finding in self.appeared))
-        return verdicts + (f"; no longer found: {gone}" if gone else "") + (f"; newly found: {new}" if new else "")
-
-    def as_document(self, details: bool = True) -> ComparisonDocument:
-        """Return both diagnoses whole, and what changed between them."""
-        return compared_documents(self.before.as_document(details), self.after.as_document(details), self)
-
     def markdown(self) -> str:
         """Markdown for a pull request: the verdicts, a table of main numbers, what vanished and appeared."""
-        return comparison_markdown(self.as_document(details=False))
-
-    @property
-    def numbers(self) -> tuple[NumberPair, ...]:
-        """The main numbers of both networks."""
-        old, new = self.before, self.after
-        grown, grows = (float("nan") if d.gradients is None else d.gradients.growth for d in (old, new))
-        rows = [
-            ("orthogonality gap", old.gap, new.gap, "0 orthogonal, 1 one direction"),
-            ("gradient growth per weight layer", old.slope, new.slope, "e-folds"),
-            ("gradient growth from output to input", grown, grows, "e-folds"),
-            ("parameters", old.recording.parameters, new.recording.parameters, "numbers"),
-        ]
-        return tuple(NumberPair(name=name, before=one, after=other, unit=unit) for name, one, other, unit in rows)
+        return comparison_markdown(self._changes)
 
 
 def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
@@ -184,31 +185,40 @@ def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
     """
     for diagnosis in (before, after):
         if not isinstance(diagnosis, Diagnosis):
-            raise ValueError(f"two diagnoses are compared, got a {type(diagnosis).__name__}: call diagnose first")
+            raise ValueError(f"two diagnoses are compared, got {type(diagnosis).__name__}: call diagnose first")
     return Comparison(before, after)
 
 
-def _found_only_in(one: Diagnosis, other: Diagnosis) -> tuple[Finding, ...]:
-    elsewhere = {finding.check for finding in other.findings if finding.state is State.FOUND}
-    return tuple(f for f in one.findings if f.state is State.FOUND and f.check not in elsewhere)
-
-
-def compared_documents(
-    before: DiagnosisDocument, after: DiagnosisDocument, comparison: Comparison
-) -> ComparisonDocument:
-    """Write down a comparison with the documents of both diagnoses."""
-    return copied(
-        ComparisonDocument,
-        comparison,
-        name=comparison.after.name,
-        verdict=Verdicts(before=comparison.before.verdict, after=comparison.after.verdict),
-        vanished=tuple(copied(ChangedFinding, finding) for finding in comparison.vanished),
-        appeared=tuple(copied(ChangedFinding, finding) for finding in comparison.appeared),
-        layers=_paired(comparison.before.layers, comparison.after.layers),
+def compared(before: DiagnosisDocument, after: DiagnosisDocument) -> ComparisonDocument:
+    """Write down what changed between two diagnoses, whether they were just made or are read from files."""
+    gone, new = _found_only_in(before, after), _found_only_in(after, before)
+    summary = f"{after.verdict} as before" if before.verdict is after.verdict else f"{before.verdict} → {after.verdict}"
+    for what, found in (("no longer found", gone), ("newly found", new)):
+        summary += f"; {what}: {', '.join(finding.check for finding in found)}" if found else ""
+    numbers = [
+        ("orthogonality gap", before.gap, after.gap, "0 orthogonal, 1 one direction"),
+        ("gradient growth per weight layer", before.slope.value, after.slope.value, "e-folds"),
+        ("gradient growth from output to input", _growth(before), _growth(after), "e-folds"),
+        ("parameters", before.parameters, after.parameters, "count"),
+    ]
+    return ComparisonDocument(
+        name=after.name,
+        verdict=Verdicts(before=before.verdict, after=after.verdict),
+        improved=before.verdict is not Verdict.HEALTHY and kept(axes(before), axes(after)),
+        summary=summary,
+        numbers=tuple(NumberPair(name=name, before=one, after=other, unit=unit) for name, one, other, unit in numbers),
+        vanished=tuple(copied(ChangedFinding, finding) for finding in gone),
+        appeared=tuple(copied(ChangedFinding, finding) for finding in new),
+        layers=_paired(before.layers, after.layers),
         before=before,
         after=after,
         environment=environment(),
     )
+
+
+def _found_only_in(one: Diagnosis | DiagnosisDocument, other: Diagnosis | DiagnosisDocument) -> tuple[Any, ...]:
+    elsewhere = {finding.check for finding in other.findings if finding.state is State.FOUND}
+    return tuple(f for f in one.findings if f.state is State.FOUND and f.check not in elsewhere)
 
 
 def _paired(before: Sequence[Layer], after: Sequence[Layer]) -> tuple[LayerPair, ...]:
@@ -238,7 +248,7 @@ def compared_files(before: Path, after: Path) -> list[ComparisonDocument]:
     """
     old, new = saved_documents(before), saved_documents(after)
     if len(old) == len(new) == 1:
-        return [_compared(old[0], new[0])]
+        return [compared(old[0], new[0])]
     named = {document.name: document for document in old}
     if len(named) < len(old) or len({document.name for document in new}) < len(new):
         raise ValueError(
@@ -247,8 +257,25 @@ def compared_files(before: Path, after: Path) -> list[ComparisonDocument]:
     pairs = [(named[document.name], document) for document in new if document.name in named]
     if not pairs:
         raise ValueError(f"{str(before)!r} and {str(after)!r} have no network of the same name: save them one by one")
-    return [_compared(*pair) for pair in pairs]
+    return [compared(*pair) for pair in pairs]
 
 
-def _compared(before: DiagnosisDocument, after: DiagnosisDocument) -> ComparisonDocument:
-    return compared_documents(before, after, compare(saved_diagnosis(before), saved_diagnosis(after)))
+def saved_documents(path: Path) -> tuple[DiagnosisDocument, ...]:
+    """Return the documents of the diagnoses in a file that `diagnose --json` or `.save` wrote.
+
+    Raises:
+        ValueError: If there is no such file, or it holds something else; one sentence says what.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {str(path)!r}: save one with orthoscope diagnose --json") from None
+    except (ValueError, OSError, RecursionError) as error:
+        raise ValueError(f"{str(path)!r} is no saved diagnosis: {error}") from None
+    schema = content.get("schema") if isinstance(content, dict) else None
+    try:
+        if str(schema).startswith("orthoscope.report/"):
+            return from_data(ReportDocument, content).diagnoses
+        return (from_data(DiagnosisDocument, content),)
+    except ValueError as error:
+        raise ValueError(f"cannot read {str(path)!r}: {error}") from None

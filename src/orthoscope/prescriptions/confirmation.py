@@ -12,12 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from orthoscope.diagnosis import Diagnosis, diagnose
-from orthoscope.diagnosis.calibration import trained
-from orthoscope.diagnosis.document import environment
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, environment
 from orthoscope.findings import Verdict
 from orthoscope.prescriptions._tasks import constant_loss, fitting_task, shallow_network
-from orthoscope.probe.modules import unwrapped
+from orthoscope.probe.hooks import unwrapped
 from orthoscope.report import document
 from orthoscope.report.document import ConfirmationDocument, copied
 from orthoscope.training import History, Loss, minibatches, train
@@ -103,18 +101,18 @@ class Confirmation(Viewed):
         said = {True: "confirmed", False: "refuted", None: "neither confirmed nor refuted"}[self.confirmed]
         at = f" at learning rate {best.learning_rate:g}" if math.isfinite(self.final_loss) else ""
         return (
-            f"{self.outcome}: {loss} after {self.steps} steps{at}, guessing {self.guessing_loss:.3g}, "
-            f"{self.reference} {self.reference_loss:.3g} ({self.source}); verdict {self.verdict} {said}"
+            f"{self.outcome}: {loss} after {self.steps} steps{at} on {self.source} (best constant output: "
+            f"{self.guessing_loss:.3g}, {self.reference}: {self.reference_loss:.3g}); verdict {self.verdict} {said}"
         )
 
     def as_document(self, details: bool = True) -> ConfirmationDocument:
         """Return the document, with the losses of every step."""
         runs = (
-            document.Run(
+            copied(
+                document.Run,
+                run.history,
                 learning_rate=run.learning_rate,
                 final=run.final,
-                best=run.history.best,
-                stopped=run.history.stopped,
                 losses=tuple(run.history.losses),
             )
             for run in self.runs
@@ -138,7 +136,7 @@ def confirm(
     """Train copies of `model` for a few steps at several learning rates, and say whether its verdict was right.
 
     It trains if it learns half of what a shallow network learns from the same batches
-    (`orthoscope.diagnosis.calibration.trained`). The model is left unchanged.
+    (`trained`). The model is left unchanged.
 
     Args:
         model: A network of one input tensor and one output tensor.
@@ -187,6 +185,22 @@ def confirm(
         reference = min(run.final for run in sweep(shallow, words, 0.0))
     runs = tuple(sweep(model, name, 0.5))
     return Confirmation(name, verdict, runs, guessing, reference, words, source, steps)
+
+
+def trained(final_loss: float, reference_loss: float, guessing_loss: float) -> bool:
+    r"""Whether a network learned at least half of what a shallow reference learned.
+
+    $$ \text{final} \le \text{guessing} - \tfrac12 (\text{guessing} - \text{reference}) $$
+
+    `guessing_loss` is that of the best constant prediction, `reference_loss` what a shallow network reaches with the
+    same steps. With a loss that is not finite the answer is False; a reference that learns nothing is refused.
+    """
+    if not reference_loss < guessing_loss:
+        raise ValueError(
+            f"the reference ends at {reference_loss:.4g}, no better than guessing, {guessing_loss:.4g}: "
+            "train it longer, or give data that it can learn"
+        )
+    return final_loss <= guessing_loss - (guessing_loss - reference_loss) / 2
 
 
 def _run(model: nn.Module, epoch: Epoch, loss: Loss, rate: float, steps: int, optimizer: str, seed: int) -> Run:

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 from torch.nn.modules.batchnorm import _NormBase
 
-from orthoscope.init.schemes import weight_layers
+from orthoscope.init.weights import weight_layers
 from orthoscope.models.blocks import ResidualBlock
-from orthoscope.probe.batches import as_call, tensors_in
-from orthoscope.probe.jacobians.additions import AdditionRecorder
+from orthoscope.probe.hooks import unwrapped
 from orthoscope.probe.jacobians.branches import IDENTITY, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
-from orthoscope.probe.modules import unwrapped
+from orthoscope.probe.jacobians.residual import recorded
+from orthoscope.probe.samples import as_call, tensors_in
 
 
 def scale_branches_(model: nn.Module, batch: Any, scale: float | None = None) -> list[str]:
@@ -61,21 +61,14 @@ def scale_branches_(model: nn.Module, batch: Any, scale: float | None = None) ->
 def _last_parameters(model: nn.Module, batch: Any, blocks: dict[str, ResidualBlock]) -> list[tuple[str, ...]]:
     """For every residual branch outside a ResidualBlock, the names of the parameters that end it."""
     own = tuple(name.removesuffix(".scale") for name in blocks)
-    call = as_call(model, batch)
-    twin = replica(model)
-    names = {id(parameter): name for name, parameter in twin.named_parameters()}
-    inputs = arguments(twin, call)
-    with differentiable_pass(), AdditionRecorder(twin) as seen:
-        twin(*inputs.args, **inputs.kwargs)
-    found, _ = residual_branches(
-        [one for one in seen.sums if not any(module in own for module in one.stack)], unwrapped(model)
-    )
-    ends = []
-    for branch in found:
-        if branch.skip == IDENTITY:
-            ends.append(
-                tuple(names[id(parameter)] for parameter in _nearest(branch.end.edge.node, branch.start.edge.node))
-            )
+    seen = recorded(model, batch)
+    names = {id(parameter): name for name, parameter in seen.model.named_parameters()}
+    outside = [one for one in seen.sums if not any(module in own for module in one.stack)]
+    ends = [
+        tuple(names[id(parameter)] for parameter in _nearest(branch.end.edge.node, branch.start.edge.node))
+        for branch in residual_branches(outside, unwrapped(model))[0]
+        if branch.skip == IDENTITY
+    ]
     return [end for end in ends if end]
 
 

@@ -8,14 +8,13 @@ from typing import Any
 from torch import nn
 
 from orthoscope.diagnosis import Diagnosis, diagnose
-from orthoscope.diagnosis.document import environment
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, environment
 from orthoscope.findings import State, Symptom, Verdict
 from orthoscope.prescriptions.comparison import Axes, Comparison, axes, compare, effect, kept
 from orthoscope.prescriptions.confirmation import Confirmation
 from orthoscope.prescriptions.plan import Plan, prescribe
 from orthoscope.prescriptions.prescription import Prescription, snippet
-from orthoscope.probe.modules import unwrapped
+from orthoscope.probe.hooks import unwrapped
 from orthoscope.report.document import Confirmations, FixDocument, FixOutcome, Verdicts, copied
 
 

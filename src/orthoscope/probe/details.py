@@ -7,27 +7,25 @@ import base64
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from orthoscope.linalg import gram_singular_values, weight_matrix
-from orthoscope.metrics.gram import cosines, entropy_rank
-from orthoscope.probe.hooks import version
+from orthoscope.linalg.matrices import is_sharded
+from orthoscope.metrics.representations import cosines, entropy_rank
+from orthoscope.probe.hooks import observable_modules, owned_parameters, version
 from orthoscope.probe.layers import largest_of, measurable_stacks
-from orthoscope.probe.modules import observable_modules, owned_parameters
 from orthoscope.probe.restore import address
 from orthoscope.probe.samples import evenly_spaced
 
 _DIGITS = 4  # significant ones of a number that is drawn: more than a screen shows
 
 # Resolution falls with the number of layers: a kilobyte per layer, a third of it for thousands of layers.
-_MANY_LAYERS, _MOST_LAYERS = (
-    400,
-    3000,
-)  # number of layers from which resolution is low; largest number of layers with details
+_MANY_LAYERS = 400  # from which on resolution is low
+_MOST_LAYERS = 3000  # with details
 
 _LARGEST_SIDE = 256  # shorter side of a weight matrix whose spectrum is computed; the time grows as its cube
 _MOST_WORK = 1 << 31  # multiply-adds for all spectra of weights; weights of later layers are left out
@@ -46,8 +44,7 @@ class Picture:
     gram: str  # cosines of pairs i < j, row by row, as signed bytes of 127 cos, in base64
 
 
-@dataclass(frozen=True)
-class _Resolution:
+class _Resolution(NamedTuple):
     eigenvalues: int
     bins: int
     gram: int
@@ -136,7 +133,7 @@ class WeightReferences:
         wanted = set(names)
         self._unreachable = 0  # layers that are known only to the original of a copy
         self._layers = {
-            name: (weakref.ref(module), [(weakref.ref(parameter), _state(parameter)) for parameter in _owned(module)])
+            name: (weakref.ref(module), [weakref.ref(one) for one in owned_parameters(module)], _state(module))
             for name, module in observable_modules(model)
             if name in wanted
         }
@@ -147,14 +144,10 @@ class WeightReferences:
 
     def unchanged(self) -> Iterator[tuple[str, nn.Module]]:
         """Yield layers that still exist with unchanged parameters; writes through `.data` are not noticed."""
-        for name, (reference, parameters) in self._layers.items():
+        for name, (reference, parameters, state) in self._layers.items():
             module = reference()
-            if module is None:
-                continue
-            owned = _owned(module)
-            pairs = zip(parameters, owned, strict=False)
-            same = all(known() is now and state == _state(now) for (known, state), now in pairs)
-            if same and len(owned) == len(parameters):
+            # An id is that of another parameter if the first is gone.
+            if module is not None and all(known() is not None for known in parameters) and state == _state(module):
                 yield name, module
 
     def lost(self) -> int:
@@ -162,13 +155,9 @@ class WeightReferences:
         return self._unreachable + len(self._layers) - sum(1 for _ in self.unchanged())
 
 
-def _owned(module: nn.Module) -> list[nn.Parameter]:
-    return list(owned_parameters(module))
-
-
-def _state(parameter: nn.Parameter) -> tuple[int, int | None]:
-    """What changes if the parameter is written to in place or is given other memory."""
-    return version(parameter), address(parameter)
+def _state(module: nn.Module) -> list[tuple[int, int, int | None]]:
+    """What changes if a parameter of the module is replaced, written to in place, or given other memory."""
+    return [(id(one), version(one), address(one)) for one in owned_parameters(module)]
 
 
 def weight_spectra(weights: WeightReferences) -> Mapping[str, WeightSpectrum]:
@@ -196,7 +185,7 @@ def weight_spectra(weights: WeightReferences) -> Mapping[str, WeightSpectrum]:
 def _matrix(module: nn.Module) -> Tensor | None:
     plain = isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) and getattr(module, "groups", 1) == 1
     weight = getattr(module, "weight", None) if plain else None
-    if not isinstance(weight, Tensor) or hasattr(weight, "full_tensor") or not weight.is_floating_point():
+    if not isinstance(weight, Tensor) or is_sharded(weight) or not weight.is_floating_point():
         return None
     matrix = weight_matrix(weight.detach())
     small = matrix.numel() > 0 and min(matrix.shape) <= _LARGEST_SIDE

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from orthoscope.linalg import gram_factor
-from orthoscope.probe.modules import wrappers
+from orthoscope.linalg.matrices import is_sharded, local_part
+from orthoscope.probe.hooks import wrappers
 from orthoscope.probe.samples import (
     SEQUENCES,
     TOKENS,
@@ -70,7 +71,7 @@ def _mesh(model: nn.Module) -> Any:
         return None
     for module in _fsdp_modules(model):
         module.reshard()  # parameters that stay unsharded after a forward pass show no mesh
-    shards: list[Any] = [parameter for parameter in model.parameters() if _is_shard(parameter)]
+    shards: list[Any] = [parameter for parameter in model.parameters() if is_sharded(parameter)]
     meshes = {parameter.device_mesh for parameter in shards}
     twice = any(sum(placement.is_shard() for placement in parameter.placements) > 1 for parameter in shards)
     if len(meshes) > 1 or twice:
@@ -101,15 +102,6 @@ def _fsdp_modules(model: nn.Module) -> list[Any]:
     # `torch.distributed.fsdp` takes a second to import: without it no module is one of its kind.
     kind = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
     return [module for module in model.modules() if isinstance(module, kind)] if kind else []
-
-
-def _is_shard(tensor: Tensor) -> bool:
-    return isinstance(tensor, getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", ()))
-
-
-def _shard(tensor: Any) -> Tensor:
-    """What this process holds of a sharded tensor; any other tensor as it is."""
-    return tensor.to_local() if _is_shard(tensor) else tensor
 
 
 def _replicas(tensor: Any) -> int:
@@ -397,7 +389,7 @@ class SplitBatch:
 
     def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
         """For each parameter, whether it is zero on every process."""
-        held = self.processes.any([bool(_shard(parameter.detach()).any()) for parameter in parameters])
+        held = self.processes.any([bool(local_part(parameter.detach()).any()) for parameter in parameters])
         return [not values for values in held]
 
     def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
@@ -414,10 +406,12 @@ class SplitBatch:
         wanted = processes.any([parameter.grad is not None for parameter in parameters])
         parameters = [parameter for parameter, some in zip(parameters, wanted, strict=True) if some]
         gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
-        shards = [norm(_shard(g)) * processes.size / _replicas(g) ** 0.5 if _is_shard(g) else None for g in gradients]
+        shards = [
+            norm(local_part(g)) * processes.size / _replicas(g) ** 0.5 if is_sharded(g) else None for g in gradients
+        ]
         found = {}
         for parameter, g, joined in zip(parameters, gradients, processes.norms(shards), strict=True):
-            if _is_shard(g):
+            if is_sharded(g):
                 found[id(parameter)] = joined or 0.0
             else:
                 found[id(parameter)] = norm(processes.sum_((g.to_dense() if g.is_sparse else g).contiguous()))

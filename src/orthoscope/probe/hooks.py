@@ -1,26 +1,86 @@
-"""Forward and gradient hooks: each module call is reduced to a few small tensors at once; no activation is kept.
+"""The modules of a model under its wrappers, and the hooks that reduce each of their calls to a few small tensors.
 
-Gradients are followed by hooks on tensors, because module backward hooks refuse in-place operations. Outputs are
-reduced inside the forward hook, because a stored tensor may be overwritten in place later.
+No activation is kept: an output is reduced inside the forward hook, because a stored tensor may be overwritten in place
+later. Gradients are followed by hooks on tensors, because module backward hooks refuse in-place operations.
 """
 
+import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced_with
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import ParametrizationList, type_before_parametrizations
 from torch.utils.hooks import RemovableHandle
 
-from orthoscope.probe.batches import tensors_in
-from orthoscope.probe.modules import is_weight_layer, owned_parameters
 from orthoscope.probe.restore import unguarded
-from orthoscope.probe.samples import CHANNELS_FIRST, Reading, SampleReader, is_zero, norm
+from orthoscope.probe.samples import CHANNELS_FIRST, Reading, WholeBatch, is_zero, norm, tensors_in
+
+if TYPE_CHECKING:
+    from orthoscope.probe.distributed import SplitBatch
 
 # Relative distance of the second sample from the first below which all samples may be equal.
 _EQUAL = 1e-6
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return the model inside `torch.compile`, `DataParallel` and `DistributedDataParallel`."""
+    *_, innermost = wrappers(model)
+    return innermost
+
+
+def wrappers(model: nn.Module) -> Iterator[nn.Module]:
+    """Yield a model, the module that it wraps, and so on down to the module that the user built."""
+    inner: object = model
+    while isinstance(inner, nn.Module):
+        yield inner
+        wraps = isinstance(inner, (nn.DataParallel, nn.parallel.DistributedDataParallel))
+        inner = inner.module if wraps else getattr(inner, "_orig_mod", None)
+
+
+def observable_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield every module with its name, the root as "", without compiled wrappers and parametrizations.
+
+    A parametrization maps weights to weights: what it returns is not a representation.
+    """
+    for name, module in model.named_modules():
+        parts = name.split(".")
+        if "parametrizations" in parts or isinstance(module, ParametrizationList):
+            continue
+        if isinstance(getattr(module, "_orig_mod", None), nn.Module):
+            continue
+        yield ".".join(part for part in parts if part != "_orig_mod"), module
+
+
+def owned_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
+    """Yield the parameters of the module itself, not of its children; those behind a parametrization included."""
+    # Not `parameters(recurse=False)`, which walks the module tree: this runs at every module call.
+    yield from (parameter for parameter in module._parameters.values() if parameter is not None)
+    parametrizations = module._modules.get("parametrizations")
+    if parametrizations is not None:
+        yield from parametrizations.parameters()
+
+
+def is_weight_layer(module: nn.Module) -> bool:
+    """True if the module multiplies by a matrix of its own: the layers in which depth is counted."""
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+        return False
+    if isinstance(module, (nn.MultiheadAttention, nn.RNNBase)):
+        return True
+    # A container may own a matrix that multiplies nothing, such as the position embedding of a vision transformer.
+    has_children = any(child is not None and name != "parametrizations" for name, child in module._modules.items())
+    return not has_children and any(parameter.ndim >= 2 for parameter in owned_parameters(module))
+
+
+def class_name(module: nn.Module) -> str:
+    """Return the name of the class that the user wrote, under what parametrizations and FSDP put in its place."""
+    kind = type_before_parametrizations(module)
+    # `torch.distributed.fsdp` takes a second to import: without it no module is one of its kind.
+    sharded = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", ())
+    return next(base for base in kind.__mro__ if not issubclass(base, sharded)).__name__
 
 
 @dataclass(eq=False)  # compared by identity
@@ -55,7 +115,9 @@ class ModuleCall:
 class Observer:
     """Collects one forward and one backward pass: forward hooks measure outputs, tensor hooks their gradients."""
 
-    def __init__(self, samples: SampleReader, max_samples: int, progress: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, samples: "WholeBatch | SplitBatch", max_samples: int, progress: Callable[[str], None] | None = None
+    ) -> None:
         self.samples = samples
         self.max_samples = max_samples
         self.progress = progress
@@ -175,8 +237,9 @@ class Observer:
         first = next((t.detach() for t in tensors_in(inputs)), None) if equal_outputs else None
         # The factor is finite only if all compared entries are; the others are checked separately.
         all_compared = reading.total <= self.max_samples
-        finite = bool(factor.isfinite().all()) if all_compared else _is_finite(tensor)
-        not_finite, input_is_there = self.samples.any(not finite, first is not None and not is_zero(first))
+        # A finite sum proves in one cheap pass that all entries are finite.
+        finite = factor.isfinite().all() if all_compared else tensor.sum().isfinite() or tensor.isfinite().all()
+        not_finite, input_is_there = self.samples.any(not bool(finite), first is not None and not is_zero(first))
         return ModuleCall(
             name=name,
             index=index,
@@ -245,18 +308,13 @@ def _start_of_graph(inputs: Any, output: Any) -> Tensor | None:
     return output.detach().requires_grad_().clone()
 
 
-def _why_unusable(output: Any, samples: SampleReader) -> str:
+def _why_unusable(output: Any, samples: "WholeBatch | SplitBatch") -> str:
     shapes = [tuple(t.shape) for t in tensors_in(output)]
     if not shapes:
         return f"its output, {type(output).__name__}, holds no tensor"
     # Every process gives the same reason, and shapes on processes differ.
     of_shapes = "" if samples.split else f" of its shapes {shapes}"
     return f"no floating output{of_shapes} has a dimension of {samples.total} samples"
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    """True if all entries are finite. A finite sum proves it in one cheap pass."""
-    return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
 def version(tensor: Tensor) -> int:

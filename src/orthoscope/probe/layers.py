@@ -11,12 +11,17 @@ from torch import Tensor
 
 from orthoscope.findings import Status
 from orthoscope.linalg import gram_singular_values
-from orthoscope.metrics import gram
-from orthoscope.metrics.gram import counted_rank, energy_rank, entropy_rank
-from orthoscope.metrics.representations import factor_isometry_gap
-from orthoscope.probe.batches import Call, tensors_in
-from orthoscope.probe.hooks import ModuleCall, Observer
-from orthoscope.probe.modules import class_name, owned_parameters
+from orthoscope.metrics.representations import (
+    counted_rank,
+    energy_rank,
+    entropy_rank,
+    factor_isometry_gap,
+    gram_gap,
+    gram_mean_energy,
+    gram_overlap,
+)
+from orthoscope.probe.hooks import ModuleCall, Observer, class_name, owned_parameters
+from orthoscope.probe.samples import Call, tensors_in
 
 # Energy around the mean, relative to all energy, below which float32 rows are the same row.
 _IDENTICAL = 1e-13
@@ -251,35 +256,27 @@ def _metrics(stack: Float[Tensor, "layers samples samples"]) -> Float[Tensor, "l
     inner = stack @ stack.mT
     spectrum = gram_singular_values(inner)
     columns = {
-        "gap": gram.gap(inner),
+        "gap": gram_gap(inner),
         "isometry_gap": factor_isometry_gap(stack),
         "effective_rank": entropy_rank(spectrum),
         "stable_rank": energy_rank(spectrum),
         "numerical_rank": counted_rank(spectrum, samples, torch.float32),
-        "overlap": gram.overlap(inner),
-        "mean_energy": gram.mean_share(inner),
+        "overlap": gram_overlap(inner),
+        "mean_energy": gram_mean_energy(inner),
     }
     return torch.stack([columns[name] for name in Representation.__dataclass_fields__], dim=-1)
 
 
 def _token_views(calls: Sequence[ModuleCall]) -> list[Representation | None]:
-    """Metrics of the tokens within a sequence, averaged over the sequences that were compared."""
-    factors: list[Tensor] = []
-    owners: list[int] = []
-    for index, call in enumerate(calls):
-        if call.token_factors is not None:
-            factors.extend(call.token_factors)
-            owners.extend([index] * len(call.token_factors))
-    grouped: list[list[Representation | None]] = [[] for _ in calls]
-    for owner, view in zip(owners, representations(factors), strict=True):
-        grouped[owner].append(view)
-    return [_mean_representation(views) for views in grouped]
-
-
-def _mean_representation(rows: Sequence[Representation | None]) -> Representation | None:
-    """Average over sequences, without those that have no value."""
-    present = [list(vars(row).values()) for row in rows if row is not None]
-    return Representation(*torch.tensor(present, dtype=torch.float64).nanmean(0).tolist()) if present else None
+    """Metrics of the tokens within a sequence, averaged over the sequences that were compared and have a value."""
+    stacks = [(index, call.token_factors) for index, call in enumerate(calls) if call.token_factors is not None]
+    with_tokens = [(index, factor) for index, stack in stacks for factor in stack]
+    grouped: list[list[list[float]]] = [[] for _ in calls]
+    for (owner, _), view in zip(with_tokens, representations([factor for _, factor in with_tokens]), strict=True):
+        if view is not None:
+            grouped[owner].append(list(vars(view).values()))
+    means = (torch.tensor(rows, dtype=torch.float64).nanmean(0).tolist() if rows else None for rows in grouped)
+    return [None if mean is None else Representation(*mean) for mean in means]
 
 
 def _statuses(observer: Observer, views: Sequence[Representation | None]) -> list[Status]:

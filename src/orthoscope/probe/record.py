@@ -11,15 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from orthoscope.probe.batches import Call, as_call, copied, tensors_in
-from orthoscope.probe.hooks import Observer
+from orthoscope.probe.hooks import Observer, observable_modules, unwrapped
 from orthoscope.probe.layers import Layer, input_layer, layers_of
-from orthoscope.probe.modules import observable_modules, unwrapped
 from orthoscope.probe.restore import probing_mode, unguarded, untouched
-from orthoscope.probe.samples import WholeBatch
+from orthoscope.probe.samples import Call, WholeBatch, as_call, copied, tensors_in
 
 Loss = Callable[..., Tensor]
 _LINES = 30  # layers that a recording prints
+_NEVER_CALLED = "never called: its parent uses it directly, or not at all"
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def _record(
         # The gradient of a frozen layer's output is only seen if the graph starts before it; else it need not.
         parameters = list(model.parameters())
         differentiable = not parameters or not all(parameter.requires_grad for parameter in parameters)
-        device = samples.device or (parameters[0].device if parameters else _device_of_buffers(model))
+        device = samples.device or next((t.device for t in chain(parameters, model.buffers())), torch.device("cpu"))
         args, kwargs = copied((call.args, dict(call.kwargs)), device, differentiable)
         output = model(*args, **kwargs)
         samples.synchronize("forward pass")
@@ -206,25 +205,25 @@ def _loss_value(loss: Loss, output: Any, target: Any) -> Tensor:
     if isinstance(target, Tensor):
         device = next((t.device for t in tensors_in(output)), target.device)
         target = target.to(device)
-    value = loss(output) if target is None else loss(output, target)
+    try:
+        value = loss(output) if target is None else loss(output, target)
+    except TypeError as error:
+        if target is not None:
+            raise
+        raise ValueError(
+            f"loss(output) fails ({error}): for a loss that compares with targets, give a batch (inputs, targets)"
+        ) from error
     if not isinstance(value, Tensor) or value.numel() != 1:
         shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise ValueError(f"the loss must be one number in a tensor, got {shape}: reduce it, for example by its mean")
     return value
 
 
-def _device_of_buffers(model: nn.Module) -> torch.device:
-    tensor = next(model.buffers(), None)
-    return torch.device("cpu") if tensor is None else tensor.device
-
-
 def _require_values(model: nn.Module) -> None:
-    if not any(tensor.is_meta or is_lazy(tensor) for tensor in chain(model.parameters(), model.buffers())):
-        return
-    for name, parameter in chain(model.named_parameters(), model.named_buffers()):
-        if is_lazy(parameter):
+    for name, tensor in chain(model.named_parameters(), model.named_buffers()):
+        if is_lazy(tensor):
             raise ValueError(f"{name} is not initialized yet: run the lazy model once on a batch, then diagnose it")
-        if parameter.is_meta:
+        if tensor.is_meta:
             raise ValueError(f"{name} is on the meta device and has no values: materialize the model, then diagnose it")
 
 
@@ -235,8 +234,6 @@ def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str,
     for name, module in names.items():
         if name in seen or (not name and not observer.unusable.get(name)):
             continue
-        scripted = "a scripted module takes no hooks" if isinstance(module, torch.jit.ScriptModule) else None
-        missing[name] = (
-            observer.unusable.get(name) or scripted or "never called: its parent uses it directly, or not at all"
-        )
+        scripted = "a scripted module takes no hooks" if isinstance(module, torch.jit.ScriptModule) else ""
+        missing[name] = observer.unusable.get(name) or scripted or _NEVER_CALLED
     return missing

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from orthoscope.linalg.matrices import local_part
+
 # Bytes of parameters that are simply copied: cheaper than looking at every operator.
 _SMALL_MODEL = 1 << 23
 
@@ -29,17 +31,35 @@ def untouched(model: nn.Module) -> Iterator[None]:
     what is kept outside parameters, buffers and plain attributes, such as generators of its own or lists within lists.
     """
     parameters, buffers = list(model.parameters()), list(model.buffers())
-    with _random_state({tensor.device for tensor in (*parameters, *buffers)}), contextlib.ExitStack() as restored:
-        # Undone in reverse: attributes first, for a forward pass may have bound a new tensor to a buffer's name.
-        tensors = _Tensors(parameters, buffers)
-        # One by one: an error in the first must not prevent the restoration of grads.
-        for restore in (tensors.restore_hooks, tensors.restore_grads, tensors.restore_flags, tensors.restore_values):
-            restored.callback(restore)
+    tensors = [*parameters, *buffers]
+    leaves = [tensor for tensor in tensors if tensor.is_leaf]
+    # Hooks that act on a gradient as soon as it is there, such as an optimizer in the backward pass.
+    hooks = [holder for parameter in parameters if (holder := parameter._post_accumulate_grad_hooks)]
+    with _random_state({tensor.device for tensor in tensors}), contextlib.ExitStack() as restored:
+        # Undone in reverse: attributes first, for a forward pass may have bound a new tensor to a buffer's name. One by
+        # one: an error in the first must not prevent the restoration of grads.
+        for holder in hooks:
+            restored.callback(holder.update, dict(holder))
+        for tensor in leaves:
+            restored.callback(setattr, tensor, "grad", tensor.grad)
+        for tensor in tensors:
+            restored.callback(_restore_flag, tensor, tensor.requires_grad)
+        values = _Values(parameters, buffers)
+        restored.callback(values.restore)
         for module in model.modules():
             restored.callback(_Attributes(module).restore)
-        tensors.set_aside()
-        with tensors.guard:
+        # Set aside, not copied: nothing writes to them.
+        for tensor in leaves:
+            tensor.grad = None
+        for holder in hooks:
+            holder.clear()
+        with values.guard:
             yield
+
+
+def _restore_flag(tensor: Tensor, requires_grad: bool) -> None:
+    if tensor.requires_grad is not requires_grad:
+        tensor.requires_grad_(requires_grad)
 
 
 @contextlib.contextmanager
@@ -62,7 +82,7 @@ class _WriteGuard(TorchDispatchMode):
         self.copies: list[tuple[Tensor, Tensor]] = []
         self._owners: dict[int | None, list[Tensor]] = {}
         for parameter in parameters:
-            self._owners.setdefault(address(parameter), []).append(_local(parameter.detach()))
+            self._owners.setdefault(address(parameter), []).append(local_part(parameter.detach()))
 
     def __torch_dispatch__(
         self,
@@ -86,12 +106,8 @@ class _WriteGuard(TorchDispatchMode):
                 self.copies.append((parameter, parameter.clone()))
 
 
-class _Tensors:
-    """Values of buffers, and of parameters that are written to; grads, flags and hooks of the parameters.
-
-    Grads are set aside, not copied: nothing writes to them. So are hooks that act on a gradient as soon as it has been
-    accumulated, such as an optimizer in the backward pass.
-    """
+class _Values:
+    """Values of buffers, and of parameters that are written to."""
 
     def __init__(self, parameters: Sequence[Tensor], buffers: Sequence[Tensor]) -> None:
         small = sum(parameter.nbytes for parameter in parameters) <= _SMALL_MODEL
@@ -103,19 +119,9 @@ class _Tensors:
         self.copies = [(tensor, tensor.detach().clone()) for tensor in (*copied, *buffers)]
         # Aliases, not copies: `tensor.data = other`, as a conversion or offloading does, is no operator.
         self.memory = [(t, t.data, address(t)) for t in (*parameters, *buffers) if address(t) is not None]
-        self.flags = [(tensor, tensor.requires_grad) for tensor in (*parameters, *buffers)]
-        self.grads = [(tensor, tensor.grad) for tensor in (*parameters, *buffers) if tensor.is_leaf]
-        hooks = (parameter._post_accumulate_grad_hooks for parameter in parameters)
-        self.hooks = [(holder, dict(holder)) for holder in hooks if holder]
-
-    def set_aside(self) -> None:
-        for tensor, _ in self.grads:
-            tensor.grad = None
-        for holder, _ in self.hooks:
-            holder.clear()
 
     @torch.no_grad()
-    def restore_values(self) -> None:
+    def restore(self) -> None:
         for tensor, data, where in self.memory:
             if address(tensor) != where or tensor.shape != data.shape or tensor.dtype != data.dtype:
                 tensor.data = data
@@ -124,36 +130,18 @@ class _Tensors:
             if not _same_bits(tensor, value):
                 tensor.copy_(value)
 
-    def restore_flags(self) -> None:
-        for tensor, requires_grad in self.flags:
-            if tensor.requires_grad is not requires_grad:
-                tensor.requires_grad_(requires_grad)
-
-    def restore_grads(self) -> None:
-        for tensor, grad in self.grads:
-            tensor.grad = grad
-
-    def restore_hooks(self) -> None:
-        for holder, hooks in self.hooks:
-            holder.update(hooks)
-
-
-def _local(tensor: Tensor) -> Tensor:
-    """What this process holds of a sharded tensor; any other tensor as it is."""
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
-
 
 def address(tensor: Tensor) -> int | None:
     """Where a tensor's memory begins, None for sparse tensors and subclasses without memory of their own."""
     try:
-        return _local(tensor).untyped_storage().data_ptr()
+        return local_part(tensor).untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):
         return None
 
 
 def _same_bits(tensor: Tensor, value: Tensor) -> bool:
     """True if two tensors agree bit by bit: nan equals itself, and minus zero is not zero."""
-    tensor, value = _local(tensor.detach()), _local(value)
+    tensor, value = local_part(tensor.detach()), local_part(value)
     if tensor.layout is not torch.strided:
         return torch.equal(tensor.to_dense(), value.to_dense())
     tensor, value = tensor.resolve_conj().resolve_neg(), value.resolve_conj().resolve_neg()
@@ -184,19 +172,12 @@ class _Attributes:
     def restore(self) -> None:
         for container, content in self.contents:
             if container or content:
-                _refill(container, content)
+                container.clear()
+                (container.extend if isinstance(container, list) else container.update)(content)
         vars(self.module).clear()
         vars(self.module).update(self.values)
         if self.module.training is not self.training:
             self.module.training = self.training
-
-
-def _refill(container: Any, content: Any) -> None:
-    container.clear()
-    if isinstance(container, list):
-        container.extend(content)
-    else:
-        container.update(content)
 
 
 @contextlib.contextmanager

@@ -1,22 +1,24 @@
-"""How a tensor is read as samples: which dimension counts them, what is a token, and the factor they are reduced to.
+"""How a batch is read as the arguments of `forward`, and every tensor of a pass as samples.
 
-`WholeBatch` is the ordinary case, all samples in one process. `orthoscope.probe.distributed.SplitBatch` has the same
-methods for a batch that is split over processes.
+Which dimension counts samples, what is a token, and the factor they are reduced to. `WholeBatch` is the ordinary case,
+all samples in one process; `orthoscope.probe.distributed.SplitBatch` has the same methods for a batch that is split.
 """
 
+import dataclasses
+import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from orthoscope.linalg import gram_factor
-from orthoscope.probe.batches import tensors_in
+from orthoscope.linalg.matrices import whole
 
 # Modules whose output is (samples, channels, positions): the second dimension is not a sequence.
 CHANNELS_FIRST = (
@@ -43,6 +45,130 @@ _LARGE_OUTPUT = 1 << 20
 
 # Numbers that are summed in float32 at once.
 _ROW = 1024
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one forward pass, and the target that came with them for a loss."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    target: Any = None
+
+    @property
+    def samples(self) -> int:
+        """Number of samples: the size of the first dimension of the first tensor."""
+        first = next(tensors_in((self.args, self.kwargs)), None)
+        if first is None or first.ndim == 0:
+            raise ValueError(
+                "the batch holds no tensor with a sample dimension: give a tensor, or a tuple, dict or "
+                "DataLoader of tensors whose first dimension counts samples"
+            )
+        return first.shape[0]
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """All tensors in nested tuples, lists, dicts and dataclasses, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors_in(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for entry in dataclasses.fields(value):
+            yield from tensors_in(getattr(value, entry.name))
+
+
+def as_call(model: nn.Module, batch: Any, with_target: bool = False) -> Call:
+    """Read a tensor, tuple, dict or DataLoader as the arguments of `model.forward`.
+
+    A dict is keyword arguments, or the single argument if the names do not fit. A tuple is positional arguments. The
+    second of a pair is the target if `forward` takes only one argument, or if it requires only one and the pair comes
+    from a DataLoader or `with_target` is set. A DataLoader stands for its first batch.
+    """
+    if isinstance(batch, Call):
+        return batch
+    if isinstance(batch, torch.utils.data.DataLoader):
+        with torch.random.fork_rng(devices=()):  # a loader that shuffles must not move the user's generator
+            batch, with_target = next(iter(batch), None), True
+        if batch is None:
+            raise ValueError("the DataLoader is empty: give one with at least one batch")
+    if isinstance(batch, Mapping):
+        whole = not _accepts(model, batch) and _takes_one_argument(model, or_needs_one=True)
+        return Call(args=(batch,)) if whole else Call(kwargs=dict(batch))
+    if isinstance(batch, (tuple, list)):
+        if len(batch) == 2 and _takes_one_argument(model, or_needs_one=with_target):
+            return Call(args=(batch[0],), target=batch[1])
+        return Call(args=tuple(batch))
+    if isinstance(batch, Tensor):
+        return Call(args=(batch,))
+    raise ValueError(
+        f"a batch is a tensor, tuple, dict or DataLoader, got {type(batch).__name__}: "
+        "pass what the model is called with"
+    )
+
+
+def first_samples(call: Call, samples: int) -> Call:
+    """The first samples of every tensor that counts them; all of them, if there are no more."""
+    count = call.samples
+    if count <= samples:
+        return call
+    cut = mapped(
+        (tuple(call.args), dict(call.kwargs), call.target),
+        lambda tensor: tensor[:samples] if tensor.ndim and tensor.shape[0] == count else tensor,
+    )
+    return Call(*cut)
+
+
+def _accepts(model: nn.Module, names: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(model.forward).bind(**names)
+    except TypeError:
+        return False
+    return True
+
+
+def _takes_one_argument(model: nn.Module, or_needs_one: bool) -> bool:
+    """Whether `forward` takes, or at least needs, just one positional argument."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return False
+    counted = [p for p in positional if p.default is p.empty] if or_needs_one else positional
+    return len(counted) == 1
+
+
+def mapped(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """The same nested tuples, lists, dicts and dataclasses, with `function` of every tensor in its place."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return {key: mapped(item, function) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        items = (mapped(item, function) for item in value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [entry.name for entry in dataclasses.fields(value) if entry.init]
+        return dataclasses.replace(value, **{name: mapped(getattr(value, name), function) for name in names})
+    return value
+
+
+def copied(value: Any, device: torch.device, differentiable: bool = False, precision: torch.dtype | None = None) -> Any:
+    """The same nested value on `device`, every tensor a copy; floating ones part of the gradient graph if asked.
+
+    Copies keep the user's batch safe from in-place models; the extra clone makes them non-leaves,
+    so that such models do not fail either.
+    """
+
+    def copy(tensor: Tensor) -> Tensor:
+        floating = tensor.is_floating_point()
+        fresh = tensor.detach().to(device, precision if floating else None).clone()
+        return fresh.requires_grad_().clone() if differentiable and floating else fresh
+
+    return mapped(value, copy)
 
 
 def sample_factor(rows: Float[Tensor, "*batch samples units"]) -> Float[Tensor, "*batch samples samples"]:
@@ -126,59 +252,15 @@ def floating_tensors(value: Any) -> Iterator[Tensor]:
     return (tensor for tensor in tensors_in(value) if tensor.is_floating_point() and tensor.ndim > 0)
 
 
-@runtime_checkable
-class SampleReader(Protocol):
-    """Reads the samples of a batch, on one process or on many."""
-
-    @property
-    def total(self) -> int:
-        """Samples in the whole batch."""
-
-    @property
-    def split(self) -> bool:
-        """Whether other processes hold a part of the batch."""
-
-    @property
-    def device(self) -> torch.device | None:
-        """Where the batch goes; None: to the device of the model."""
-
-    def read(self, value: Any, what: str) -> Reading | None:
-        """Read the first tensor of an output that has a sample dimension; None if there is none."""
-
-    def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
-        """`linalg.gram_factor` of at most `most` samples, evenly spaced over the whole batch."""
-
-    def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
-        """`linalg.gram_factor` of the tokens of a few sequences."""
-
-    def differ(self, tensor: Tensor | None) -> bool:
-        """True if any sample differs from the first."""
-
-    def any(self, *flags: bool) -> tuple[bool, ...]:
-        """Each flag, or-ed over processes."""
-
-    def direction(self, tensor: Tensor, reading: Reading | None, generator: torch.Generator) -> Tensor:
-        """Draw a random direction of unit length over the whole batch; 1 for a single number."""
-
-    def synchronize(self, step: str) -> None:
-        """Check that every process has come to the same step."""
-
-    def batch_norm(self) -> AbstractContextManager[Any]:
-        """Context in which batch norm takes its statistics over the whole batch."""
-
-    def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
-        """For each parameter, whether it is zero everywhere."""
-
-    def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
-        """Norms over the whole batch from the norms of this process's part; None where nothing was measured."""
-
-    def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:
-        """Norm of the gradient of the whole batch, by id of the parameter; without those that have none."""
-
-
 @dataclass(frozen=True)
 class WholeBatch:
-    """All samples of the batch are in this process."""
+    """All samples of the batch are in this process.
+
+    Attributes:
+        total: Samples in the whole batch.
+        split: Whether other processes hold a part of the batch.
+        device: Where the batch goes; None: to the device of the model.
+    """
 
     total: int
     split: bool = False
@@ -215,7 +297,7 @@ class WholeBatch:
         return counts_samples and bool((tensor[1:] != tensor[:1]).any())  # type: ignore[index]
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
-        """The flags as they are."""
+        """Each flag, or-ed over processes: as it is."""
         return flags
 
     def direction(self, tensor: Tensor, reading: Reading | None, generator: torch.Generator) -> Tensor:
@@ -225,10 +307,10 @@ class WholeBatch:
         return unit_direction(tensor.shape, tensor.dtype, generator).to(tensor)
 
     def synchronize(self, step: str) -> None:
-        """Do nothing: there is one process."""
+        """Check that every process has come to the same step: there is one."""
 
     def batch_norm(self) -> AbstractContextManager[Any]:
-        """Context that changes nothing: batch norm sees the whole batch."""
+        """Context in which batch norm sees the whole batch, as it does anyway."""
         return nullcontext()
 
     def zero_parameters(self, parameters: Sequence[nn.Parameter]) -> list[bool]:
@@ -236,7 +318,7 @@ class WholeBatch:
         return [is_zero(parameter.detach()) for parameter in parameters]
 
     def total_norms(self, norms: Sequence[float | None]) -> list[float | None]:
-        """The norms as they are."""
+        """Norms over the whole batch from those of this process's part: as they are."""
         return list(norms)
 
     def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:
@@ -272,21 +354,16 @@ def norm(gradient: Tensor) -> float:
     Summed in rows: one float32 sum over 5e7 numbers is off by up to 2 %. In float64 where float32 squares could
     overflow or vanish (1e20, 1e-23), and in half precision.
     """
-    gradient = getattr(
-        gradient, "full_tensor", lambda: gradient
-    )()  # the norm of a sharded DTensor is that of the whole
-    gradient = gradient.detach()
+    gradient = whole(gradient).detach()
     if gradient.is_sparse:
         gradient = gradient.coalesce().values()
     if gradient.numel() > _ROW**2:
         # Dimensions by falling stride, so that a dense tensor of any memory format is flattened without a copy.
         order = sorted(range(gradient.ndim), key=gradient.stride().__getitem__, reverse=True)
         flat = gradient.permute(order).reshape(-1)
-        whole = flat.numel() // _ROW * _ROW
-        rows = torch.linalg.vector_norm(flat[:whole].view(-1, _ROW), dim=-1)
-        quick = math.hypot(
-            float(torch.linalg.vector_norm(rows.double())), float(torch.linalg.vector_norm(flat[whole:]))
-        )
+        cut = flat.numel() // _ROW * _ROW
+        rows = torch.linalg.vector_norm(flat[:cut].view(-1, _ROW), dim=-1)
+        quick = math.hypot(float(torch.linalg.vector_norm(rows.double())), float(torch.linalg.vector_norm(flat[cut:])))
     else:
         quick = float(torch.linalg.vector_norm(gradient))
     if 1e-9 < quick < 1e15 and gradient.element_size() >= 4:

@@ -113,7 +113,9 @@ def note(store: Path, event: str, **row: Any) -> None:
         handle = os.open(store / LEDGER, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             # One write per row: appends of several processes do not mix. After a torn row a new line is started.
-            os.write(handle, line if _ends_with_newline(handle) else b"\n" + line)
+            size = os.lseek(handle, 0, os.SEEK_END)
+            os.lseek(handle, max(0, size - 1), os.SEEK_SET)
+            os.write(handle, line if os.read(handle, 1) in (b"", b"\n") else b"\n" + line)
         finally:
             os.close(handle)
 
@@ -137,11 +139,3 @@ def read_ledger(store: str | Path) -> Ledger:
         else:
             ledger.problems.append(f"line {number} of {path} is no row of a ledger")
     return ledger
-
-
-def _ends_with_newline(handle: int) -> bool:
-    size = os.lseek(handle, 0, os.SEEK_END)
-    if size == 0:
-        return True
-    os.lseek(handle, size - 1, os.SEEK_SET)
-    return os.read(handle, 1) == b"\n"

@@ -33,7 +33,11 @@ class DaskEngine:
     def __init__(self, scheduler: str | None, workers: int) -> None:
         distributed = _required("distributed", "dask", "'orthoscope[cluster]'")
         if scheduler is not None:
-            _check_protocol(scheduler, list(distributed.comm.registry.backends))
+            protocol, separator, _ = scheduler.partition("://")
+            known = list(distributed.comm.registry.backends)
+            if separator and protocol not in known:  # before a client exists: closing that client would take a minute
+                names = ", ".join(known)
+                raise ValueError(f"scheduler={scheduler!r} begins with none of the protocols of Dask: {names}")
         self.slots: int | None = None if scheduler else workers
         self._cluster = None if scheduler else _loopback_cluster(workers)
         try:
@@ -53,13 +57,6 @@ class DaskEngine:
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
-
-
-def _check_protocol(scheduler: str, known: list[str]) -> None:
-    """Raise ValueError for an unknown protocol, before a client exists: closing that client would take a minute."""
-    protocol, separator, _ = scheduler.partition("://")
-    if separator and protocol not in known:
-        raise ValueError(f"scheduler={scheduler!r} begins with none of the protocols of Dask: {', '.join(known)}")
 
 
 def _loopback_cluster(workers: int) -> Any:

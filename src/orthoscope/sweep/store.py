@@ -107,7 +107,8 @@ def read_runs(
         try:
             run = read_run(path)
             if name in (None, run.function) and version in (None, run.version):
-                _check_parses(run, parse)
+                if parse is not None:
+                    _check_parses(run, parse)
                 table.runs.append(run)
         except FileNotFoundError:
             continue
@@ -176,10 +177,9 @@ def is_stored(path: Path) -> bool:
     return True
 
 
-def _check_parses(run: Run, parse: Callable[[dict[str, Any]], Any] | None) -> None:
+def _check_parses(run: Run, parse: Callable[[dict[str, Any]], Any]) -> None:
     try:
-        if parse is not None:
-            parse(run.config)
+        parse(run.config)
     except Exception as error:
         raise ValueError(f"has a config that no longer parses: {type(error).__name__}: {error}") from error
 

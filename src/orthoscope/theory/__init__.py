@@ -85,27 +85,24 @@ from orthoscope.theory.gram.isometry import (
     isometry_gap_floor,
 )
 from orthoscope.theory.haar.batch_norm import (
+    batch_norm_jacobian_bound,
+    batch_norm_log_jacobian_bound,
+    drift_gradient_log_norm_bound,
     eigenvalue_radius,
     expected_haar_gap,
     gap_decay_depth,
+    gradient_log_norm_bound,
     haar_contraction,
     haar_gap_bound,
     haar_isometry_gain,
     haar_variance_gap_bound,
+    hitting_time_bound,
     isometry_gap_bound,
     next_gap_bound,
-)
-from orthoscope.theory.haar.gradient import (
-    batch_norm_jacobian_bound,
-    batch_norm_log_jacobian_bound,
-    drift_gradient_log_norm_bound,
-    gradient_log_norm_bound,
-    hitting_time_bound,
     second_phase_bound,
     smallest_eigenvalue_bound,
 )
 from orthoscope.theory.haar.moments import haar_moment, random_parameter_independence, weingarten
-from orthoscope.theory.kernel.closed_forms import leaky_slope
 from orthoscope.theory.kernel.convergence import (
     contraction_rate,
     convergence_case,
@@ -114,23 +111,21 @@ from orthoscope.theory.kernel.convergence import (
     slow_distance,
 )
 from orthoscope.theory.kernel.hermite import hermite_coefficients, hermite_polynomials, hermite_table
-from orthoscope.theory.kernel.kernel_map import KernelMap, gain_of_slope, kernel_map
-from orthoscope.theory.network import (
+from orthoscope.theory.kernel.kernel_map import KernelMap, gain_of_slope, kernel_map, leaky_slope
+from orthoscope.theory.network.hyperparameters import (
     Hyperparameters,
     Inputs,
     LinearLaw,
     LostSignal,
     NoTheory,
-    Propagation,
-    Signal,
+    gaussian_inputs,
+)
+from orthoscope.theory.network.layers import Signal
+from orthoscope.theory.network.propagation import Propagation, long_run, propagate, propagated_layers, sources_of
+from orthoscope.theory.network.spectrum import (
     effective_rank,
     gap_of_overlaps,
-    gaussian_inputs,
     isometry_gap_of_overlaps,
-    long_run,
-    propagate,
-    propagated_layers,
-    sources_of,
     spread_law,
     typical_spectrum,
 )

@@ -4,36 +4,23 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from orthoscope.diagnosis.checks import ENOUGH_DIRECTIONS, gradient_profile
+from orthoscope.diagnosis.checks import ENOUGH_DIRECTIONS
 from orthoscope.diagnosis.diagnosis import Diagnosis
 from orthoscope.diagnosis.expectations import Expectation
 from orthoscope.diagnosis.rules import RULES, judge
-from orthoscope.findings import Verdict
 from orthoscope.probe import Layer, record
-from orthoscope.probe.batches import Call
-from orthoscope.probe.modules import class_name, unwrapped
+from orthoscope.probe.hooks import class_name, unwrapped
 from orthoscope.probe.record import Loss
+from orthoscope.probe.samples import Call
 from orthoscope.watcher._updates import UpdateRow
 
 PREFIX = "orthoscope/"
 _TRAINED = "the weights are in training, and theory is of random weights"
-
-
-@dataclass(frozen=True)
-class WatchRecord:
-    """What is kept of a snapshot; the full diagnosis is kept of the latest one only."""
-
-    step: int  # optimizer steps taken before the snapshot
-    verdict: Verdict
-    summary: str
-    scalars: dict[str, float]
-    seconds: float
 
 
 def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: bool) -> Diagnosis:
@@ -45,7 +32,6 @@ def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: b
         name=class_name(unwrapped(model)),
         recording=recording,
         findings=tuple(judge(rule, recording) for rule in RULES),
-        gradients=gradient_profile(recording),
         expected=Expectation(refusal=_TRAINED),
         seconds=time.perf_counter() - start,
     )

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
 from orthoscope.linalg import singular_values
+from orthoscope.linalg.matrices import whole
 from orthoscope.metrics.gradients import log_norm
-from orthoscope.metrics.gram import absolute_overlap, energy_rank, entropy_rank
+from orthoscope.metrics.representations import energy_rank, entropy_rank, gram_absolute_overlap
 from orthoscope.metrics.updates import (
     gram_angle_change,
     leading_directions,
@@ -64,7 +65,7 @@ def update_numbers(
     weight_norm, update_norm = log_norm(old).exp(), log_norm(update).exp()
     # Products of all rows are most of the work: once before and once after.
     old_gram, new_gram = old @ old.mT, new @ new.mT
-    old_independence, angles = absolute_overlap(old_gram), gram_angle_change(old_gram, new_gram)
+    old_independence, angles = gram_absolute_overlap(old_gram), gram_angle_change(old_gram, new_gram)
     left, right, largest = _leading(update, old)
     out, fan_in = update.shape[-2:]
     measured = {
@@ -80,7 +81,7 @@ def update_numbers(
         "left_share": left,
         "right_share": right,
         "independence": old_independence,
-        "independence_change": absolute_overlap(new_gram) - old_independence,
+        "independence_change": gram_absolute_overlap(new_gram) - old_independence,
         "angle_change": angles,
         "conformality_defect": angles / (update_norm / weight_norm),
     }
@@ -214,7 +215,7 @@ def _rows(parameter: Tensor, view: MatrixView) -> int:
 @torch.no_grad()
 def _matrices(tensor: Tensor, view: MatrixView) -> Tensor:
     """The matrices `(count, out, in)` of a whole tensor, gathered if it is sharded."""
-    whole: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor.detach()
-    matrices = view.matrices(whole.to_dense() if whole.is_sparse else whole)
+    full = whole(tensor).detach()
+    matrices = view.matrices(full.to_dense() if full.is_sparse else full)
     # Depthwise filters are matrices of one row; together they are vectors that can be compared.
     return matrices.flatten(0, 1)[None] if matrices.shape[1] == 1 else matrices

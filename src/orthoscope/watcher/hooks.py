@@ -17,16 +17,15 @@ from torch.optim.optimizer import (
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.diagnosis.diagnosis import Diagnosis
-from orthoscope.diagnosis.document import environment, omissions
-from orthoscope.diagnosis.viewed import Viewed
+from orthoscope.diagnosis.document import Viewed, environment, omissions
 from orthoscope.findings import Verdict
-from orthoscope.probe.batches import Call, first_samples
-from orthoscope.probe.modules import unwrapped
+from orthoscope.probe.hooks import unwrapped
 from orthoscope.probe.record import Loss
+from orthoscope.probe.samples import Call, first_samples
 from orthoscope.report import document
 from orthoscope.report.document import WatchDocument, copied
 from orthoscope.report.watch_terminal import history_text, watch_table
-from orthoscope.watcher._snapshot import WatchRecord, checkup, own_loss, profile_scalars, update_scalars
+from orthoscope.watcher._snapshot import checkup, own_loss, profile_scalars, update_scalars
 from orthoscope.watcher._updates import UpdateRow, WatchedUpdates
 from orthoscope.watcher.sinks import LogSinks
 
@@ -88,7 +87,7 @@ class Watch(Viewed):
         self.model = unwrapped(model)
         self.every = every
         self.step = 0  # optimizer steps taken; set it before resuming from a checkpoint
-        self.history: list[WatchRecord] = []
+        self.history: list[document.Snapshot] = []
         self.latest: Diagnosis | None = None
         self.stopped = ""  # why training was to stop
         self.problems: list[str] = []  # snapshots and loggers that failed; training went on
@@ -163,7 +162,7 @@ class Watch(Viewed):
             return
         self.latest = diagnosis
         scalars = profile_scalars(diagnosis)
-        self.history.append(WatchRecord(self.step, diagnosis.verdict, diagnosis.summary, scalars, diagnosis.seconds))
+        self.history.append(copied(document.Snapshot, diagnosis, step=self.step, scalars=scalars))
         self._log(scalars, diagnosis)
         self._act_on_verdict(diagnosis)
 
@@ -210,7 +209,7 @@ class Watch(Viewed):
 
     def _updates_model(self, optimizer: Optimizer) -> bool:
         moved = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-        return any(id(parameter) in moved for parameter in self.model.parameters())
+        return not moved.isdisjoint(map(id, self.model.parameters()))
 
     def as_document(self, details: bool = True) -> WatchDocument:
         """Return the document."""
@@ -218,7 +217,7 @@ class Watch(Viewed):
             name=type(self.model).__name__,
             every=self.every,
             steps=self.step,
-            history=tuple(copied(document.Snapshot, record) for record in self.history),
+            history=tuple(self.history),
             latest=None if self.latest is None else self.latest.as_document(details),
             rows=tuple(copied(document.Update, row) for row in self.rows),
             skipped=omissions(self.skipped),
@@ -329,17 +328,4 @@ def watch(
         >>> len(w.history)
         1
     """
-    return Watch(
-        model,
-        optimizer,
-        every,
-        profile=profile,
-        updates=updates,
-        log=log,
-        logger=logger,
-        on_risk=on_risk,
-        loss=loss,
-        samples=samples,
-        batch_statistics=batch_statistics,
-        largest=largest,
-    )
+    return Watch(**locals())

@@ -20,7 +20,7 @@ from orthoscope.report.document import WatchRecordDocument, copied, to_data
 from orthoscope.watcher._updates import UpdateRow
 
 Scalars = dict[str, float]
-Tracker = Callable[[Scalars, int], None]
+Tracker = Callable[[Scalars, int], object]
 STEP = "orthoscope/step"
 
 
@@ -31,7 +31,7 @@ def tracker(logger: Any) -> Tracker:
     Lightning, `log(scalars, step=)` W&B or trackio; a function is called with the scalars and the step.
     """
     if hasattr(logger, "add_scalar"):
-        return lambda scalars, step: _one_by_one(logger, scalars, step)
+        return lambda scalars, step: [logger.add_scalar(name, value, step) for name, value in scalars.items()]
     if hasattr(logger, "log_metrics"):
         return lambda scalars, step: logger.log_metrics(scalars, step=step)
     if hasattr(logger, "define_metric") and hasattr(logger, "log"):
@@ -65,19 +65,10 @@ def active_loggers() -> list[Any]:
         found.append(wandb.run)  # type: ignore[union-attr]
     if mlflow is not None and hasattr(mlflow, "active_run") and mlflow.active_run() is not None:
         found.append(mlflow)
-    if trackio is not None and _current_run(trackio) is not None:
+    current = getattr(getattr(trackio, "context_vars", None), "current_run", None)
+    if current is not None and current.get() is not None:
         found.append(trackio)
     return found
-
-
-def _current_run(trackio: Any) -> Any:
-    variable = getattr(getattr(trackio, "context_vars", None), "current_run", None)
-    return None if variable is None else variable.get()
-
-
-def _one_by_one(writer: Any, scalars: Scalars, step: int) -> None:
-    for name, value in scalars.items():
-        writer.add_scalar(name, value, step)
 
 
 _BLOCK = 1 << 16
@@ -196,13 +187,14 @@ class LogSinks:
         self, step: int, scalars: dict[str, float], diagnosis: Diagnosis | None, rows: Iterable[UpdateRow]
     ) -> Iterator[str]:
         """Write to all sinks, and yield the error of each that failed."""
-        if not _is_first_rank():
+        distributed = torch.distributed
+        if distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0:
             return
-        if self._log is not None:
-            try:
+        try:
+            if self._log is not None:
                 self._log.append(self._record(step, scalars, diagnosis, rows))
-            except Exception as error:  # a disk may be full
-                yield f"{type(error).__name__}: {error}"
+        except Exception as error:  # a disk may be full
+            yield f"{type(error).__name__}: {error}"
         try:
             loggers = active_loggers() if self._logger == "active" else self._logger
         except Exception as error:
@@ -227,8 +219,3 @@ class LogSinks:
             diagnosis=None if diagnosis is None else diagnosis.as_document(),
             updates=tuple(copied(document.Update, row) for row in rows),
         )
-
-
-def _is_first_rank() -> bool:
-    distributed = torch.distributed
-    return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0

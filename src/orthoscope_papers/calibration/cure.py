@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from orthoscope.diagnosis.calibration import CALIBRATION, trained
+from orthoscope.diagnosis.rules import CALIBRATION
 from orthoscope.findings import Verdict
 from orthoscope.prescriptions import fix
+from orthoscope.prescriptions.confirmation import trained
 from orthoscope_papers.calibration.grid import grid
 from orthoscope_papers.calibration.records import GUESSING, outcomes
 from orthoscope_papers.calibration.trainings import BATCH, INIT_SAMPLES, STEPS, TASKS, losses, made, samples

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy
 from scipy.optimize import differential_evolution
 
-from orthoscope.diagnosis.calibration import TYPICAL_DEPTH, Calibration, Law
+from orthoscope.diagnosis.checks import TYPICAL_DEPTH
+from orthoscope.diagnosis.rules import Calibration, Law
 from orthoscope_papers.calibration.records import Signs
 
 # Share of outcomes that are chance: of the members with three seeds, 1.7 % of trainings go against the others.
@@ -76,7 +77,7 @@ def _laws(numbers: numpy.ndarray, depths: Sequence[int]) -> dict[str, Law]:
 
 
 def _log_odds(numbers: numpy.ndarray, values: numpy.ndarray, layers: numpy.ndarray) -> numpy.ndarray:
-    """Return `diagnosis.calibration.Law` for all members at once, the largest log-odds of each."""
+    """Return `diagnosis.rules.Law` for all members at once, the largest log-odds of each."""
     limit, power, sharpness = numbers[:-1].reshape(-1, 3).T
     odds = numpy.exp(sharpness) * (values - limit - power * layers[:, None])
     spared = layers < math.log(max(1, math.ceil(numbers[-1])) / TYPICAL_DEPTH) - 1e-9

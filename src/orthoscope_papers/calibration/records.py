@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orthoscope.diagnosis import Diagnosis, diagnose
-from orthoscope.diagnosis.calibration import RISK_NUMBERS, trained
+from orthoscope.diagnosis.rules import RISK_NUMBERS
 from orthoscope.findings import Verdict
+from orthoscope.prescriptions.confirmation import trained
 from orthoscope_papers.calibration.grid import grid
 from orthoscope_papers.calibration.trainings import CLASSES, made, samples
 from orthoscope_papers.results import rows_of

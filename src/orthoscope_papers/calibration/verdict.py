@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from orthoscope.diagnosis.calibration import CALIBRATION
+from orthoscope.diagnosis.rules import CALIBRATION
 from orthoscope.findings import Verdict
 from orthoscope_papers.calibration.fit import Score, score, threshold, two_limits
 from orthoscope_papers.calibration.grid import grid

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orthoscope
-from orthoscope.diagnosis.calibration import FILE, SCHEMA
+from orthoscope.diagnosis.rules import FILE, SCHEMA
 from orthoscope.files import replace
 from orthoscope_papers.calibration import records
 from orthoscope_papers.calibration.fit import fitted

@@ -13,9 +13,9 @@ from itertools import product
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from orthoscope.models.resnet import UnconstrainedJacobians
 from orthoscope.theory import unconstrained_jacobians_optimum
 from orthoscope.training import train
 from orthoscope_papers.evidence import Evidence
@@ -49,6 +49,38 @@ class Config:
 
 
 QUICK = Config(cases=(KNOWN_CASE, (3, 20, 0.1), (8, 12, 0.01)), seeds=(0, 1))
+
+
+class UnconstrainedJacobians(nn.Module):
+    r"""$z = w^\top \prod_i (I + J_i)\,\Delta x$ for every row $\Delta x$, in float64.
+
+    The theorem concerns the objective $\log(1 + e^{-yz}) + \tfrac\lambda2(\sum_i\|J_i\|_F^2 + \|w\|^2)$ of one example;
+    `energy` is the factor of $\tfrac\lambda2$. Parameters are Gaussian with standard deviation `weight_std`.
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int,
+        width: int,
+        weight_std: float = 0.1,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        drawn = weight_std * torch.randn(depth * width + 1, width, generator=generator, dtype=torch.float64)
+        self.jacobians = nn.Parameter(drawn[:-1].reshape(depth, width, width).clone())
+        self.head = nn.Parameter(drawn[-1].clone())
+
+    def forward(self, inputs: Float[Tensor, "samples units"]) -> Float[Tensor, "samples"]:
+        """$z$ for every row."""
+        hidden = inputs.double()
+        for jacobian in self.jacobians:
+            hidden = hidden + hidden @ jacobian.mT
+        return hidden @ self.head
+
+    def energy(self) -> Float[Tensor, ""]:
+        r"""$\sum_i\|J_i\|_F^2 + \|w\|^2$."""
+        return self.jacobians.square().sum() + self.head.square().sum()
 
 
 class Row(NamedTuple):

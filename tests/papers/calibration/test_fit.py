@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from orthoscope.diagnosis.calibration import AT_RISK, CALIBRATION, Calibration, Law
+from orthoscope.diagnosis.rules import AT_RISK, CALIBRATION, Calibration, Law
 from orthoscope_papers.calibration import records
 from orthoscope_papers.calibration.fit import fitted, score, threshold, two_limits
 from orthoscope_papers.calibration.page import page

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from orthoscope.metrics import gram
+from orthoscope.metrics.representations import gram_gap, gram_overlap
 from orthoscope_papers.daneshmand2021 import figure_1, figure_2a, figure_2b, figure_6
 from papers.figures import drawn
 
@@ -119,7 +119,7 @@ def test_a_layer_of_figure_6_has_the_law_of_one_with_weights() -> None:
             rows = torch.randn(width, width, generator=source, dtype=torch.float64) @ rows.relu()
             rows = rows / rows.norm(dim=1, keepdim=True)
         slow.append(rows.T @ rows / width)
-    for measure in (gram.gap, gram.overlap):
+    for measure in (gram_gap, gram_overlap):
         first, second = measure(fast), measure(torch.stack(slow))
         error = ((first.var() + second.var()) / runs).sqrt()
         assert abs(first.mean() - second.mean()) < 4 * error

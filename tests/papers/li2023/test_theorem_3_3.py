@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from orthoscope.metrics import residual_alignment
-from orthoscope.models.resnet import UnconstrainedJacobians
 from orthoscope.probe import residual_jacobians
 from orthoscope.theory import rotated_trace_supremum, unconstrained_jacobians_optimum
 from orthoscope_papers.li2023 import theorem_3_3 as experiment
-from orthoscope_papers.li2023.theorem_3_3 import Row
+from orthoscope_papers.li2023.theorem_3_3 import Row, UnconstrainedJacobians
 from papers.figures import drawn
 
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from orthoscope.models import ResNet, Transformer
-from orthoscope.models.resnet import UnconstrainedJacobians
 from orthoscope.models.targets.timm_zoo import repair_torchvision
 from orthoscope.probe import BlockJacobian, layer_jacobians, residual_jacobians
+from orthoscope_papers.li2023.theorem_3_3 import UnconstrainedJacobians
 from references.dense_jacobians import dense_jacobian
 
 EXACT = {"dtype": torch.float64}

@@ -36,7 +36,7 @@ def test_infinite_width_is_the_recursion_of_mean_spectra(generator: torch.Genera
     torch.testing.assert_close(gap_trajectory(values, 3, width=10**16), expected, rtol=0, atol=1e-7)
 
 
-def test_gap_of_infinite_width_falls_at_the_rate_of_the_linearised_layer() -> None:
+def test_gap_of_infinite_width_falls_at_the_rate_of_the_linearized_layer() -> None:
     found = gap_trajectory(torch.tensor([1.0, 0.5, 0.3, 0.2]), 40)
     assert float(found[-1] / found[-2]) == pytest.approx(gap_contraction(4), rel=1e-4)
 

@@ -9,15 +9,16 @@ from torch import Tensor
 
 from orthoscope.linalg import haar
 from orthoscope.metrics import isometry_gap
-from orthoscope.theory.haar.batch_norm import near_isometry, spectral_isometry_gap
-from orthoscope.theory.haar.gradient import (
+from orthoscope.theory.haar.batch_norm import (
     batch_norm_jacobian_bound,
     batch_norm_log_jacobian_bound,
     drift_gradient_log_norm_bound,
     gradient_log_norm_bound,
     hitting_time_bound,
+    near_isometry,
     second_phase_bound,
     smallest_eigenvalue_bound,
+    spectral_isometry_gap,
 )
 from references.haar_cases import batch_norm, layer, normalized_inputs, random_inputs, random_spectra, spectrum_of
 

@@ -9,10 +9,9 @@ import torch
 from mpmath import mp, mpf
 from torch import Tensor, nn
 
-from orthoscope.theory.kernel import closed_forms
 from orthoscope.theory.kernel.hermite import hermite_polynomials
-from orthoscope.theory.kernel.kernel_map import KernelMap, kernel_map
-from references import kernel_maps
+from orthoscope.theory.kernel.kernel_map import KernelMap, kernel_map, leaky_relu_overlap_map, relu_overlap_map
+from references import closed_forms, kernel_maps
 
 MAPS: dict[str, KernelMap] = {}
 REFERENCE = json.loads(kernel_maps.TABLE.read_text())
@@ -84,9 +83,9 @@ def test_the_stored_reference_is_what_mpmath_finds_again(name: str) -> None:
 
 
 CLOSED: list[tuple[Callable[[Tensor], Tensor] | str, Callable[[Tensor], Tensor]]] = [
-    ("relu", closed_forms.relu_overlap_map),
-    ("leaky_relu", lambda r: closed_forms.leaky_relu_overlap_map(r, 0.01)),
-    ("abs", lambda r: closed_forms.leaky_relu_overlap_map(r, -1.0)),
+    ("relu", relu_overlap_map),
+    ("leaky_relu", lambda r: leaky_relu_overlap_map(r, 0.01)),
+    ("abs", lambda r: leaky_relu_overlap_map(r, -1.0)),
     ("step", closed_forms.step_overlap_map),
     ("sign", closed_forms.sign_overlap_map),
     ("exp", closed_forms.exponential_overlap_map),

@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from torch import nn
 
 from orthoscope.theory import gain_of_slope, kernel_map, leaky_slope
-from orthoscope.theory.kernel.closed_forms import overlap_after
+from orthoscope.theory.kernel.kernel_map import overlap_after
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from torch.func import functional_call, grad, replace_all_batch_norm_modules_, s
 from orthoscope import metrics
 from orthoscope.activations import nonlinearity
 from orthoscope.models import MLP
-from orthoscope.theory.network import (
+from orthoscope.theory import (
     Hyperparameters,
     LinearLaw,
     Propagation,

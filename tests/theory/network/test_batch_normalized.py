@@ -7,10 +7,7 @@ import pytest
 import torch
 
 from orthoscope.activations import nonlinearity
-from orthoscope.theory.chain.batch_norm import stationary_gap_squared
-from orthoscope.theory.gram.dynamics import gram_fixed_point
-from orthoscope.theory.gram.gradient_growth import gradient_growth
-from orthoscope.theory.network import (
+from orthoscope.theory import (
     Hyperparameters,
     Inputs,
     LinearLaw,
@@ -19,6 +16,9 @@ from orthoscope.theory.network import (
     gaussian_inputs,
     propagate,
 )
+from orthoscope.theory.chain.batch_norm import stationary_gap_squared
+from orthoscope.theory.gram.dynamics import gram_fixed_point
+from orthoscope.theory.gram.gradient_growth import gradient_growth
 
 ROUNDING = 1e-10
 

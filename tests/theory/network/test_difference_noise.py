@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.activations import nonlinearity
-from orthoscope.theory.network._finite_width_noise import difference_noise
+from orthoscope.theory.network._layer_moments import difference_noise
 
 UNITS, DRAWS = 400, 2000
 ROUNDING = 1e-12

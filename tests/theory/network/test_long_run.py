@@ -6,10 +6,10 @@ import pytest
 
 from orthoscope.activations import nonlinearity
 from orthoscope.findings import Prediction
+from orthoscope.theory import Hyperparameters, LinearLaw, gaussian_inputs, long_run, propagate, sources_of
 from orthoscope.theory.gram.dynamics import gram_fixed_point
 from orthoscope.theory.gram.finite_width import gram_response
 from orthoscope.theory.gram.gradient_growth import gradient_growth
-from orthoscope.theory.network import Hyperparameters, LinearLaw, gaussian_inputs, long_run, propagate, sources_of
 from orthoscope.theory.sources import source_of
 
 

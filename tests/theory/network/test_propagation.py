@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from orthoscope.activations import Nonlinearity, nonlinearity
-from orthoscope.theory.network import (
+from orthoscope.theory import (
     Hyperparameters,
     Inputs,
     LinearLaw,
@@ -18,9 +18,9 @@ from orthoscope.theory.network import (
     gap_of_overlaps,
     gaussian_inputs,
     isometry_gap_of_overlaps,
-    layers,
     propagate,
 )
+from orthoscope.theory.network import layers
 from orthoscope.theory.network._layer_moments import layer_moments
 
 ROUNDING = 1e-10

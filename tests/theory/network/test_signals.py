@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from orthoscope.activations import nonlinearity
-from orthoscope.theory.network._finite_width_noise import difference_noise
-from orthoscope.theory.network._layer_moments import layer_moments
+from orthoscope.theory.network._layer_moments import difference_noise, layer_moments
 from orthoscope.theory.network.hyperparameters import LinearLaw, NoTheory
-from orthoscope.theory.network.signals import Response, Signal, linear, skipped
+from orthoscope.theory.network.layers import Response, Signal, linear, skipped
 
 UNITS, DRAWS = 300, 1500
 

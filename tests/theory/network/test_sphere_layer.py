@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from orthoscope.activations import Nonlinearity, nonlinearity
+from orthoscope.theory import Hyperparameters, LinearLaw, gaussian_inputs, propagate
 from orthoscope.theory.gram.dynamics import fixed_point_entries, gram_trajectory, pair_law
 from orthoscope.theory.gram.gradient_growth import uncentered_multiplier
-from orthoscope.theory.network import Hyperparameters, LinearLaw, gaussian_inputs, propagate
-from orthoscope.theory.network._finite_width_noise import LARGEST, sphere_difference_noise
+from orthoscope.theory.network._layer_moments import LARGEST, sphere_difference_noise
 from orthoscope.theory.network._sphere_layer import SphereLayer, centered_layer, linear_layer, uncentered_layer
 
 

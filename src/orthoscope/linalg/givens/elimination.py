@@ -15,7 +15,7 @@ from orthoscope.linalg.givens.frame import (
     triangles_of,
     undo_,
 )
-from orthoscope.linalg.polar import orthonormality_error
+from orthoscope.linalg.polar import require_orthonormal
 from orthoscope.linalg.precision import to_double
 
 # Smaller entries are set to zero: their squares would underflow, and without them the frame is the same to rounding.
@@ -55,7 +55,7 @@ def givens_coordinates(
     if frame.numel() == 0:
         return frame.new_empty(*batch, givens_count(rows, pivots)), frame.new_empty(*batch, columns)
     tolerance = torch.finfo(frame.dtype).eps ** 0.5
-    _check_orthonormal(frame, tolerance)
+    require_orthonormal(frame, tolerance)
     rest = to_double(frame).reshape(-1, rows, columns)
     angles = [rest.new_empty(rest.shape[0], 0)]
     for done in range(0, pivots, _PANEL):
@@ -104,16 +104,6 @@ def _rotations_undone(angles: Tensor, matrix: Tensor, pivots: int) -> Tensor:
         for blocks, tile in zip(chunk.blocks, tiles, strict=True):
             undo_(state, tile, blocks, order.size)
     return state[:, : matrix.shape[-2]]
-
-
-def _check_orthonormal(frame: Tensor, tolerance: float) -> None:
-    error = orthonormality_error(frame).max()
-    # Written so that nan is refused.
-    if not error <= tolerance:
-        raise ValueError(
-            f"the columns are not orthonormal, max |WᵀW - I| is {error:.1e} where {tolerance:.1e} is allowed: "
-            "take polar_factor of it first"
-        )
 
 
 def _check_reached(rest: Tensor, signs: Tensor, pivots: int, tolerance: float) -> None:

@@ -30,8 +30,8 @@ from orthoscope.linalg.givens._tiles import (
     triangle_levels,
     triangle_levels_backward,
 )
-from orthoscope.linalg.polar import corrected, gram_excess
 from orthoscope.linalg.precision import full_precision, mapped_first, to_double
+from orthoscope.linalg.products import corrected, gram_excess
 
 # Rows per column from which on a Gram matrix in double precision is a small part of the cost.
 _TALL = 2

@@ -1,7 +1,6 @@
 """`hf:NAME`: any architecture of transformers, at random initialization, without a download."""
 
 import copy
-import difflib
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope.data import gaussians, images, tokens
-from orthoscope.models.targets.target import Batch, Target, TargetError, drawn_from, parse_call, refuse_if_too_large
-from orthoscope.models.targets.timm_zoo import repair_torchvision
+from orthoscope.models.targets.target import Batch, Target, TargetError, builder, close_to, parse_call
+from orthoscope.models.targets.timm_zoo import required
 from orthoscope.models.targets.user_code import running
 
 PREFIX = "hf:"
@@ -38,7 +37,7 @@ Generator = torch.Generator | None
 def resolve_hugging_face(text: str) -> Target:
     """The target of `hf:gpt2` or `hf:llama(hidden_size=64, num_hidden_layers=2)`."""
     name, overrides = parse_call(text.removeprefix(PREFIX))
-    transformers = _transformers(text)
+    transformers = required("transformers", text)
     config = _configuration(text, transformers, name, overrides)
     auto_class, main_input = _head(text, transformers, config)
 
@@ -48,37 +47,20 @@ def resolve_hugging_face(text: str) -> Target:
             model: nn.Module = auto_class.from_config(copy.deepcopy(config))
         return model
 
-    def build(generator: Generator) -> nn.Module:
-        remedy = f"override its configuration, as in hf:{name}(hidden_size=64, num_hidden_layers=2)"
-        refuse_if_too_large(text, make, remedy)
-        with drawn_from(generator):
-            return make()
-
-    return Target(text, build, partial(batch_for_config, text, config, main_input))
-
-
-def _transformers(text: str) -> Any:
-    repair_torchvision()
-    try:
-        return importlib.import_module("transformers")
-    except ModuleNotFoundError as error:
-        if error.name != "transformers":
-            raise
-        raise TargetError(f'{text!r} needs transformers: pip install "orthoscope[zoo]"') from error
+    remedy = f"override its configuration, as in hf:{name}(hidden_size=64, num_hidden_layers=2)"
+    return Target(text, builder(text, make, remedy), partial(batch_for_config, text, config, main_input))
 
 
 def _configuration(text: str, transformers: Any, name: str, overrides: dict[str, Any]) -> Any:
     known = list(transformers.CONFIG_MAPPING.keys())
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-        meant = f"did you mean {', '.join(close)}?" if close else "transformers.CONFIG_MAPPING lists them"
+        meant = close_to(name, known, "transformers.CONFIG_MAPPING lists them")
         raise TargetError(f"transformers has no model type {name!r} (not a repository on the hub): {meant}")
     with running(text), _offline():
         default = transformers.AutoConfig.for_model(name)
         for key in overrides:
             if not hasattr(default, key):
-                close = difflib.get_close_matches(key, default.to_dict(), n=3, cutoff=0.4)
-                meant = f"did you mean {', '.join(close)}?" if close else "see its documentation"
+                meant = close_to(key, default.to_dict(), "see its documentation")
                 raise TargetError(f"the configuration of {name} has no {key!r}: {meant}")
         config = transformers.AutoConfig.for_model(name, **overrides)
     if hasattr(config, "use_cache"):
@@ -153,14 +135,10 @@ def _spectrograms(config: Any, samples: int, generator: Generator) -> Tensor:
     return gaussians(samples, bins * frames, generator=generator).reshape(samples, bins, frames)
 
 
-def _waveforms(config: Any, samples: int, generator: Generator) -> Tensor:
-    return gaussians(samples, _WAVEFORM, generator=generator)
-
-
 _INPUTS: dict[str, Callable[[Any, int, Generator], Tensor]] = {
     "input_ids": _token_ids,
     "decoder_input_ids": _token_ids,
     "pixel_values": _pixel_values,
     "input_features": _spectrograms,
-    "input_values": _waveforms,
+    "input_values": lambda config, samples, generator: gaussians(samples, _WAVEFORM, generator=generator),
 }

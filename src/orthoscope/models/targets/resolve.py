@@ -3,18 +3,59 @@
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from orthoscope.data import gaussians, images, tokens
+from orthoscope.models.convolutional import ConvNet, alexnet_like
+from orthoscope.models.mlp import MLP
+from orthoscope.models.resnet import ResNet
 from orthoscope.models.targets import hugging_face, timm_zoo
-from orthoscope.models.targets.builtin import BUILTIN, resolve_builtin
-from orthoscope.models.targets.target import Batch, BatchSource, Target, TargetError, drawn_from
+from orthoscope.models.targets.target import Batch, BatchSource, Target, TargetError, batches, drawn_from, parse_call
 from orthoscope.models.targets.user_code import UserCode, find, running
+from orthoscope.models.transformer import Transformer
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """The factory of a network, and the source of its batches from the network's arguments."""
+
+    factory: Callable[..., nn.Module]
+    batch: Callable[[Mapping[str, Any]], BatchSource]
+
+    def arguments(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All arguments of the network, those not given with their defaults."""
+        parameters = inspect.signature(self.factory).parameters.values()
+        accepted = {p.name: p.default for p in parameters if p.name not in ("self", "generator")}
+        for argument in given:
+            if argument not in accepted:
+                raise TargetError(f"{name} has no argument {argument!r}: choose from {', '.join(accepted)}")
+        return accepted | dict(given)
+
+
+def _vectors(given: Mapping[str, Any]) -> BatchSource:
+    return batches(gaussians, given["width"] if given["in_features"] is None else given["in_features"])
+
+
+def _images(given: Mapping[str, Any]) -> BatchSource:
+    size = given.get("image_size", _IMAGE_SIZE)
+    return batches(images, given["in_channels"], size, size)
+
+
+BUILTIN: dict[str, Builtin] = {
+    "mlp": Builtin(MLP, _vectors),
+    "convnet": Builtin(ConvNet, _images),
+    "alexnet_like": Builtin(alexnet_like, _images),
+    "resnet": Builtin(ResNet, _images),
+    "transformer": Builtin(Transformer, lambda given: batches(tokens, given["length"], given["vocabulary"])),
+}
 
 ZOOS: dict[str, Callable[[str], Target]] = {
     timm_zoo.PREFIX: timm_zoo.resolve_timm,
@@ -22,7 +63,7 @@ ZOOS: dict[str, Callable[[str], Target]] = {
 }
 
 _FORMS = "package.module:callable, path/to/file.py::callable, timm:NAME, hf:NAME"
-_IMAGE_SIZE = 32  # pixels of a guessed image
+_IMAGE_SIZE = 32  # pixels of an image whose size is not given
 _LENGTH = 32  # tokens of a guessed sequence
 
 
@@ -43,7 +84,7 @@ def resolve(text: str) -> Target:
     text = text.strip()
     name = text.partition("(")[0].strip()
     if name in BUILTIN:
-        return resolve_builtin(text)
+        return _builtin_network(text)
     for prefix, zoo in ZOOS.items():
         if text.startswith(prefix) and not text.startswith(prefix + ":"):
             return zoo(text)
@@ -52,6 +93,26 @@ def resolve(text: str) -> Target:
     close = difflib.get_close_matches(name, BUILTIN, n=1)
     meant = f"; did you mean {close[0]}?" if close else ""
     raise TargetError(f"{text!r} is not a target: give {_FORMS}, or one of {', '.join(BUILTIN)}{meant}")
+
+
+def _builtin_network(text: str) -> Target:
+    name, given = parse_call(text)
+    builtin = BUILTIN[name]
+    arguments = builtin.arguments(name, given)
+
+    def checked(make: Callable[[], Made]) -> Made:
+        try:
+            return make()
+        except (TypeError, ValueError, RuntimeError) as error:  # of the factory, for a wrong argument
+            raise TargetError(f"{text!r} cannot be built: {error}") from error
+
+    def build(generator: torch.Generator | None) -> nn.Module:
+        return checked(partial(builtin.factory, **given, generator=generator))
+
+    def batch(samples: int = 64, generator: torch.Generator | None = None) -> Batch:
+        return checked(lambda: builtin.batch(arguments)(samples, generator))
+
+    return Target(text, build, batch)
 
 
 def _user_network(code: UserCode) -> Target:
@@ -84,38 +145,20 @@ def batch_for(text: str, model: nn.Module) -> BatchSource:
         return partial(hugging_face.batch_for_config, text, config, str(model.main_input_name))
     settings = getattr(model, "pretrained_cfg", None)
     if isinstance(settings, Mapping) and "input_size" in settings:
-        return partial(_images, *settings["input_size"])
-    return _for_first_layer(text, model)
-
-
-def _for_first_layer(text: str, model: nn.Module) -> BatchSource:
+        return batches(images, *settings["input_size"])
     leaves = (m for m in model.modules() if next(m.children(), None) is None)
     first = next((m for m in leaves if next(m.parameters(), None) is not None), None)
     if isinstance(first, nn.Linear):
-        return partial(_vectors, first.in_features)
+        return batches(gaussians, first.in_features)
     if isinstance(first, nn.Conv2d):
-        return partial(_images, first.in_channels, _IMAGE_SIZE, _IMAGE_SIZE)
+        return batches(images, first.in_channels, _IMAGE_SIZE, _IMAGE_SIZE)
     if isinstance(first, nn.Embedding):
-        return partial(_tokens, _LENGTH, first.num_embeddings)
+        return batches(tokens, _LENGTH, first.num_embeddings)
     seen = "it has no layer with weights" if first is None else f"its first layer is a {type(first).__name__}"
     raise TargetError(
         f"no batch can be guessed for {text!r} ({seen}, not a Linear, Conv2d or Embedding): "
         "give one with --batch package.module:function"
     )
-
-
-def _vectors(units: int, samples: int = 64, generator: torch.Generator | None = None) -> Batch:
-    return gaussians(samples, units, generator=generator)
-
-
-def _images(
-    channels: int, height: int, width: int, samples: int = 64, generator: torch.Generator | None = None
-) -> Batch:
-    return images(samples, channels, height, width, generator=generator)
-
-
-def _tokens(length: int, vocabulary: int, samples: int = 64, generator: torch.Generator | None = None) -> Batch:
-    return tokens(samples, length, vocabulary, generator=generator)
 
 
 def resolve_batch(text: str) -> BatchSource:
@@ -136,15 +179,11 @@ def resolve_batch(text: str) -> BatchSource:
     def batch(samples: int = 64, generator: torch.Generator | None = None) -> Batch:
         with drawn_from(generator):
             found = code.found
-            if not _is_batch(found):
+            if not isinstance(found, Tensor | tuple | list | dict | DataLoader):
                 found = code.call(**_wanted(found, samples=samples, generator=generator))
             return _as_batch(text, found)
 
     return batch
-
-
-def _is_batch(found: Any) -> bool:
-    return isinstance(found, Tensor | tuple | list | dict | DataLoader)
 
 
 def _as_batch(text: str, found: Any) -> Batch:

@@ -5,9 +5,10 @@ a network needs before any of it is allocated.
 """
 
 import ast
+import difflib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,15 @@ class Target:
     name: str
     build: Callable[[torch.Generator | None], nn.Module]
     batch: BatchSource
+
+
+def batches(draw: Callable[..., Tensor], *sizes: int) -> BatchSource:
+    """Batches `draw(samples, *sizes)` of a function of `orthoscope.data`."""
+
+    def batch(samples: int = 64, generator: torch.Generator | None = None) -> Batch:
+        return draw(samples, *sizes, generator=generator)
+
+    return batch
 
 
 @contextmanager
@@ -87,8 +97,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _value(node: ast.expr, text: str) -> Any:
-    word = _bare_word(node)
-    if word is not None:
+    if (word := _bare_word(node)) is not None:
         return word
     try:
         return ast.literal_eval(node)
@@ -134,26 +143,32 @@ def refuse_if_too_large(text: str, make: Callable[[], nn.Module], remedy: str) -
         )
 
 
+def builder(text: str, make: Callable[[], nn.Module], remedy: str) -> Callable[[torch.Generator | None], nn.Module]:
+    """`Target.build` of a network that `make` draws from torch's global generators."""
+
+    def build(generator: torch.Generator | None) -> nn.Module:
+        refuse_if_too_large(text, make, remedy)
+        with drawn_from(generator):
+            return make()
+
+    return build
+
+
+def close_to(name: str, known: Iterable[str], otherwise: str) -> str:
+    """A question with the known names that are spelled alike, or else the advice."""
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    return f"did you mean {', '.join(close)}?" if close else otherwise
+
+
 def available_memory() -> int | None:
     """Bytes that can be allocated without swapping, also inside a container; None if the system does not say."""
-    limits = [limit for limit in (_meminfo(), _control_group()) if limit is not None]
-    if limits:
-        return min(limits)
+    meminfo, *group = map(Path, ("/proc/meminfo", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"))
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    limits = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    limit, used = (path.read_text().strip() if path.exists() else "max" for path in group)
+    if "max" not in (limit, used):
+        limits.append(int(limit) - int(used))
     names = getattr(os, "sysconf_names", {})
-    if "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None
-
-
-def _meminfo() -> int | None:
-    path = Path("/proc/meminfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    kilobytes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return 1024 * int(kilobytes[0]) if kilobytes else None
-
-
-def _control_group() -> int | None:
-    limit, used = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
-    if not limit.exists() or not used.exists() or limit.read_text().strip() == "max":
-        return None
-    return int(limit.read_text()) - int(used.read_text())
+    if not limits and "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names:
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(limits, default=None)

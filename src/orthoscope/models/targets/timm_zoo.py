@@ -1,15 +1,13 @@
 """`timm:NAME`: any architecture of timm, at random initialization, without a download."""
 
-import difflib
 import importlib
-from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
 from orthoscope.data import images
-from orthoscope.models.targets.target import Batch, Target, TargetError, drawn_from, parse_call, refuse_if_too_large
+from orthoscope.models.targets.target import Target, TargetError, batches, builder, close_to, parse_call
 from orthoscope.models.targets.user_code import running
 
 PREFIX = "timm:"
@@ -18,10 +16,9 @@ PREFIX = "timm:"
 def resolve_timm(text: str) -> Target:
     """The target of `timm:resnet18` or `timm:vit_tiny_patch16_224(img_size=64, num_classes=10)`."""
     name, arguments = parse_call(text.removeprefix(PREFIX))
-    timm = _timm(text)
+    timm = required("timm", text)
     if not timm.is_model(name):
-        close = difflib.get_close_matches(name, timm.list_models(), n=3, cutoff=0.4)
-        meant = f"did you mean {', '.join(close)}?" if close else "`timm.list_models()` lists them"
+        meant = close_to(name, timm.list_models(), "`timm.list_models()` lists them")
         raise TargetError(f"timm has no model {name!r}: {meant}")
     if "pretrained" in arguments:
         raise TargetError(f"{text!r} asks for pretrained weights, but targets are randomly initialized: leave it out")
@@ -31,20 +28,16 @@ def resolve_timm(text: str) -> Target:
             model: nn.Module = timm.create_model(name, pretrained=False, **arguments)
         return model
 
-    def build(generator: torch.Generator | None) -> nn.Module:
-        refuse_if_too_large(text, make, "choose a smaller model")
-        with drawn_from(generator):
-            return make()
-
-    return Target(text, build, partial(_batch, _input_size(name, arguments)))
+    return Target(text, builder(text, make, "choose a smaller model"), batches(images, *_input_size(name, arguments)))
 
 
-def _timm(text: str) -> Any:
+def required(package: str, text: str) -> Any:
+    """Import a package of the extra `zoo`."""
     repair_torchvision()
     try:
-        return importlib.import_module("timm")
+        return importlib.import_module(package)
     except ModuleNotFoundError as error:
-        if error.name not in ("timm", "torchvision"):
+        if error.name not in (package, "torchvision"):
             raise
         raise TargetError(f'{text!r} needs {error.name}: pip install "orthoscope[zoo]"') from error
 
@@ -55,10 +48,6 @@ def _input_size(name: str, arguments: dict[str, Any]) -> tuple[int, int, int]:
     size = arguments.get("img_size", (height, width))
     height, width = (size, size) if isinstance(size, int) else size
     return arguments.get("in_chans", channels), height, width
-
-
-def _batch(size: tuple[int, int, int], samples: int = 64, generator: torch.Generator | None = None) -> Batch:
-    return images(samples, *size, generator=generator)
 
 
 # Operators stay defined only while the library object exists.
@@ -83,6 +72,5 @@ def repair_torchvision() -> None:
             raise
         library = torch.library.Library("torchvision", "FRAGMENT")
         for operator in ("nms", "qnms"):
-            schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            library.define(schema)
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         _definitions.append(library)

@@ -26,7 +26,7 @@ class UserCode:
         """Call the object; an exception becomes a TargetError that names it."""
         if not callable(self.found):
             raise TargetError(
-                f"{self.text!r} is an object of type {type(self.found).__name__}: name a function or class that can be called"
+                f"{self.text!r} is an object of type {type(self.found).__name__}: name a function or class"
             )
         with running(self.text, *self.folders):
             return self.found(**self.arguments, **more)
@@ -65,15 +65,12 @@ def running(text: str, *folders: Path) -> Iterator[None]:
         raise
     # A script may call sys.exit: SystemExit is not an Exception.
     except (Exception, SystemExit) as error:
-        raise TargetError(f"{text!r} raised {type(error).__name__}: {_first_line(error)}") from error
+        message = next(iter(str(error).strip().splitlines()), "no message")
+        raise TargetError(f"{text!r} raised {type(error).__name__}: {message}") from error
     finally:
         # Only what was added here: user code may have added folders of its own.
         for folder in added:
             sys.path.remove(folder)
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), "no message")
 
 
 def _import(name: str, text: str, folders: tuple[Path, ...]) -> ModuleType:

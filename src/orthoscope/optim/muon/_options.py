@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch import Tensor
 
 from orthoscope.linalg import METHODS, orthogonalize
 from orthoscope.optim._validation import Group, check_rates, check_shapes, parameter_names, saved_states
@@ -13,7 +11,7 @@ from orthoscope.optim.muon.views import MatrixView, check_scale
 
 # Options of the constructor that become `lr` and `weight_decay` of a group of AdamW.
 _FOR_ADAMW = {"adamw_lr": "lr", "adamw_weight_decay": "weight_decay"}
-_ADAMW_RATE = 3e-4
+ADAMW_RATE = 3e-4
 # Keys that must agree with the saved group, because the state would mean something else otherwise.
 _STRUCTURE = ("use_muon", "views")
 # Entries of a saved state from which the next step continues, by `use_muon`.
@@ -42,20 +40,6 @@ def check_muon_options(options: Group) -> None:
     check_scale(options["scale"])
 
 
-def check_process_group(process_group: Any) -> None:
-    """Raise if `process_group` is neither None nor a process group."""
-    if process_group is not None and not isinstance(process_group, dist.ProcessGroup):
-        raise TypeError(
-            f"process_group must be a group of torch.distributed, or None, got {process_group!r}: pass"
-            " torch.distributed.group.WORLD after init_process_group"
-        )
-
-
-def default_rate(scale: str) -> float:
-    """The default of `lr`: 0.02, or AdamW's rate for the scale that matches its updates."""
-    return _ADAMW_RATE if scale == "match_rms_adamw" else 0.02
-
-
 def separated(group: Group, given: Iterable[str]) -> list[Group]:
     """Split a group into one that follows Muon and one that follows AdamW; empty ones are left out.
 
@@ -72,7 +56,7 @@ def separated(group: Group, given: Iterable[str]) -> list[Group]:
     views = _plain_views(group.pop("views"), len(group["params"]))
     adamw = {own: group.pop(key) for key, own in _FOR_ADAMW.items()}
     if adamw["lr"] is None:
-        adamw["lr"] = group["lr"] if group["scale"] == "match_rms_adamw" else _ADAMW_RATE
+        adamw["lr"] = group["lr"] if group["scale"] == "match_rms_adamw" else ADAMW_RATE
     adamw = {key: value for key, value in adamw.items() if use_muon is None or key not in given}
     chosen = [p.ndim >= 2 if use_muon is None else bool(use_muon) for p in group["params"]]
     parts = []
@@ -99,22 +83,18 @@ def _plain_views(views: Any, count: int) -> list[tuple[Any, ...]]:
 
 def _check_parameters(group: Group) -> None:
     for place, (name, parameter) in enumerate(zip(parameter_names(group), group["params"], strict=True)):
-        _check_type(name, parameter)
+        if parameter.is_complex():
+            raise TypeError(
+                f"{name} of shape {tuple(parameter.shape)} is complex, which Muon does not take: keep its real and"
+                " imaginary parts as two parameters, or give it to torch.optim.AdamW"
+            )
+        if not torch.is_floating_point(parameter):
+            raise TypeError(f"{name} has type {parameter.dtype}, and parameters are floating: convert it with .float()")
         if group["use_muon"]:
             try:
                 MatrixView(*group["views"][place]).shape(parameter.shape)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
-
-
-def _check_type(name: str, parameter: Tensor) -> None:
-    if parameter.is_complex():
-        raise TypeError(
-            f"{name} of shape {tuple(parameter.shape)} is complex, which Muon does not take: keep its real and"
-            " imaginary parts as two parameters, or give it to torch.optim.AdamW"
-        )
-    if not torch.is_floating_point(parameter):
-        raise TypeError(f"{name} has type {parameter.dtype}, and parameters are floating: convert it with .float()")
 
 
 def loadable_groups(state_dict: Mapping[str, Any], own_groups: list[Group]) -> list[Group]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from orthoscope.optim._batching import stack_length
+from orthoscope.linalg.orthogonalize import stack_length
 from orthoscope.optim.muon.distributed.replicated import AGREEMENT_BYTES
 from orthoscope.optim.muon.distributed.splits import (
     GatherBuffer,

@@ -1,13 +1,13 @@
 """Which parameters of a model follow Muon, and which matrices they hold."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.nn.parameter import is_lazy
 
-from orthoscope.layers.selection import Include, layer_name, matches
+from orthoscope.layers.selection import Include, embedding_parameters, layer_name, matches, selected
 from orthoscope.optim.muon.views import MatrixView
 
 # Names of a model's children that hold an output layer, in torchvision, timm and transformers.
@@ -103,7 +103,7 @@ def check_views(views: Mapping[str, object]) -> None:
 
 def _candidates(model: nn.Module, views: Mapping[str, MatrixView]) -> dict[str, MatrixView]:
     """The parameters that may follow Muon, in the order of the model."""
-    known, embeddings = layer_views(model), _embedding_weights(model)
+    known, embeddings = layer_views(model), embedding_parameters(model)
     matched: set[str] = set()
     candidates: dict[str, MatrixView] = {}
     for name, parameter in model.named_parameters():
@@ -132,24 +132,11 @@ def _candidates(model: nn.Module, views: Mapping[str, MatrixView]) -> dict[str, 
 def _chosen(model: nn.Module, candidates: dict[str, MatrixView], include: Include, exclude: Include) -> list[str]:
     if exclude is not None and not isinstance(exclude, str) and not callable(exclude):
         exclude = list(exclude)  # an iterator can be read only once
-    chosen = list(candidates) if include is None else _selected(model, candidates, include)
-    left_out = set() if exclude is None else set(_selected(model, candidates, exclude))
+    chosen = list(candidates) if include is None else selected(model, candidates, include)
+    left_out = set() if exclude is None else set(selected(model, candidates, exclude))
     if include is None and exclude != []:
         left_out |= output_layers(model)
     return [name for name in chosen if name not in left_out and layer_name(name) not in left_out]
-
-
-def _selected(
-    model: nn.Module, names: Iterable[str], selection: str | Iterable[str] | Callable[..., bool]
-) -> list[str]:
-    """The names that a selection matches; each of its patterns must match one."""
-    if callable(selection):
-        return [name for name in names if selection(layer_name(name), model.get_submodule(layer_name(name)))]
-    patterns = [selection] if isinstance(selection, str) else list(selection)
-    for pattern in patterns:
-        if not any(matches(name, pattern) for name in names):
-            raise ValueError(f"{pattern!r} matches no matrix: choose among {', '.join(names) or 'none'}")
-    return [name for name in names if any(matches(name, pattern) for pattern in patterns)]
 
 
 def layer_views(model: nn.Module) -> dict[str, MatrixView]:
@@ -176,12 +163,6 @@ def output_layers(model: nn.Module) -> set[str]:
     if layers and (not outputs or _child(layers[-1]) in _PERHAPS_OUTPUTS):
         outputs.add(layers[-1])
     return outputs
-
-
-def _embedding_weights(model: nn.Module) -> set[int]:
-    """The ids of the parameters of embeddings; a head tied to one has the same parameter."""
-    tables = (nn.Embedding, nn.EmbeddingBag)
-    return {id(own) for part in model.modules() if isinstance(part, tables) for own in part.parameters(recurse=False)}
 
 
 def _own_views(name: str, module: nn.Module) -> Iterator[tuple[str, MatrixView]]:

@@ -4,21 +4,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final, overload
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.optim.adamw import adamw
 from torch.optim.optimizer import _get_scalar_dtype
 
+from orthoscope.linalg import orthogonalize
 from orthoscope.optim._batching import equal_shapes
 from orthoscope.optim._validation import Group, check_keys, check_rates
-from orthoscope.optim.muon._options import (
-    check_muon_options,
-    check_process_group,
-    default_rate,
-    loadable_groups,
-    separated,
-)
-from orthoscope.optim.muon.batching import orthogonalized_stack
+from orthoscope.optim.muon._options import ADAMW_RATE, check_muon_options, loadable_groups, separated
 from orthoscope.optim.muon.views import MatrixView, update_scale
+
+# The options of a group that `linalg.orthogonalize` takes.
+METHOD = ("method", "steps", "dtype")
 
 
 @final
@@ -94,7 +92,7 @@ class Muon(torch.optim.Optimizer):
         adamw_weight_decay: float = 0.0,
     ) -> None:
         defaults = {
-            "lr": default_rate(scale) if lr is None else lr,
+            "lr": (ADAMW_RATE if scale == "match_rms_adamw" else 0.02) if lr is None else lr,
             "momentum": momentum,
             "weight_decay": weight_decay,
             "nesterov": nesterov,
@@ -112,7 +110,11 @@ class Muon(torch.optim.Optimizer):
         }
         check_muon_options(defaults)
         check_rates({"lr": 0.0 if adamw_lr is None else adamw_lr, "weight_decay": adamw_weight_decay})
-        check_process_group(process_group)
+        if process_group is not None and not isinstance(process_group, dist.ProcessGroup):
+            raise TypeError(
+                f"process_group must be a group of torch.distributed, or None, got {process_group!r}: pass"
+                " torch.distributed.group.WORLD after init_process_group"
+            )
         self.process_group = process_group
         super().__init__(params, defaults)
 
@@ -228,17 +230,8 @@ class Tensors(NamedTuple):
     scales: list[float]  # of Muon
 
     def select(self, places: Sequence[int]) -> "Tensors":
-        """The entries of a group of Muon at these places."""
-        parameters, gradients, first, _, _, views, scales = self
-        return Tensors(
-            [parameters[place] for place in places],
-            [gradients[place] for place in places],
-            [first[place] for place in places],
-            [],
-            [],
-            [views[place] for place in places],
-            [scales[place] for place in places],
-        )
+        """The entries at these places; lists that the group's rule does not have are empty."""
+        return Tensors._make([entries[place] for place in places] if entries else [] for entries in self)
 
     def has_dtensors(self) -> bool:
         """Whether a parameter is a DTensor, read off its type so that DTensor need not be imported."""
@@ -248,19 +241,24 @@ class Tensors(NamedTuple):
 def muon_step_(group: Group, tensors: Tensors) -> None:
     """One step of Muon on plain tensors, stack by stack: only the temporaries of one stack exist at a time."""
     for places in equal_shapes(tensors.parameters, tensors.views):
-        _stack_step_(group, tensors.select(places))
+        _stack_step_(group, tensors.select(places))  # a function, so that its tensors are freed before the next stack
 
 
 def _stack_step_(group: Group, stack: Tensors) -> None:
     """The step for parameters of one shape and view, and so of one scale."""
-    directions = orthogonalized_stack(
-        momentum_updates(group, stack),
-        MatrixView(*stack.views[0]),
-        method=group["method"],
-        steps=group["steps"],
-        dtype=group["dtype"],
-    )
+    method = {key: group[key] for key in METHOD}
+    directions = orthogonalized_stack(momentum_updates(group, stack), MatrixView(*stack.views[0]), method)
     move_(group, stack.parameters, directions, stack.scales[0])
+
+
+def orthogonalized_stack(updates: Sequence[Tensor], view: MatrixView, method: Group) -> list[Tensor]:
+    """New tensors, every matrix by `linalg.orthogonalize`, for updates of one shape, type, device and view."""
+    shape = updates[0].shape
+    if shape.numel() == 0:
+        return [update.clone() for update in updates]
+    own = [view.matrices(update) for update in updates]
+    done = orthogonalize(own[0] if len(own) == 1 else torch.cat(own), **method)
+    return [view.assemble(whole, shape) for whole in done.split(len(own[0]))]
 
 
 def momentum_updates(group: Group, tensors: Tensors) -> list[Tensor]:

@@ -113,42 +113,18 @@ class MatrixView:
         return len(shape) == 2 and self.parts == 1 and not self.transposed
 
 
-def original(rows: int, columns: int) -> float:
-    r"""$\sqrt{\max(1, \text{out}/\text{in})}$ (Jordan, 2024), also the default of `torch.optim.Muon`."""
-    return math.sqrt(max(1.0, rows / columns))
-
-
-def match_rms_adamw(rows: int, columns: int) -> float:
-    r"""$0.2\sqrt{\max(\text{out}, \text{in})}$ (Liu et al., 2025): entries of root mean square $0.2\,\eta$.
-
-    That is about the size of AdamW's updates, so that its learning rate and weight decay can be used.
-    """
-    return 0.2 * math.sqrt(max(rows, columns))
-
-
-def rms_to_rms(rows: int, columns: int) -> float:
-    r"""$\sqrt{\text{out}/\text{in}}$: the norm of $\Delta W = \eta s O$ from RMS to RMS is $\eta$.
-
-    $$ \|\Delta W\|_{\text{RMS}\to\text{RMS}} = \max_x \frac{\operatorname{rms}(\Delta W x)}{\operatorname{rms}(x)}
-       = \sqrt{\text{in}/\text{out}}\;\|\Delta W\|_2 = \eta $$
-
-    The norm is that of Ju, Orthogonality in Neural Networks: Weights and Gradients, slides, Uppsala University (2025),
-    "Controlling Output Change": $\|A\|_{\text{RMS}\to\text{RMS}} = \sqrt{d_\text{in}/d_\text{out}}\,\|A\|_2$.
-    So one step changes activations of size 1 by at most $\eta$, in layers of every shape.
-    """
-    return math.sqrt(rows / columns)
-
-
-def none(rows: int, columns: int) -> float:
-    r"""1: the update has spectral norm $\eta$."""
-    return 1.0
-
-
+# Scales as functions of (rows, columns); `Muon` has their formulas.
 SCALES: Mapping[str, Callable[[int, int], float]] = {
-    "original": original,
-    "match_rms_adamw": match_rms_adamw,
-    "rms_to_rms": rms_to_rms,
-    "none": none,
+    # Jordan (2024), also the default of `torch.optim.Muon`.
+    "original": lambda rows, columns: math.sqrt(max(1.0, rows / columns)),
+    # Liu et al. (2025): entries have the root mean square 0.2 η, about that of AdamW's updates, so that its learning
+    # rate and weight decay can be used.
+    "match_rms_adamw": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),
+    # ‖ΔW‖ from RMS to RMS, max rms(ΔWx) / rms(x) = √(in/out) ‖ΔW‖₂, is η: one step changes activations of size 1 by at
+    # most η, in layers of every shape (Ju, Orthogonality in Neural Networks: Weights and Gradients, slides, Uppsala
+    # University, 2025, "Controlling Output Change").
+    "rms_to_rms": lambda rows, columns: math.sqrt(rows / columns),
+    "none": lambda rows, columns: 1.0,  # the spectral norm of the update is η
 }
 
 

@@ -38,7 +38,8 @@ class JacobianOperator:
         if token is not None:
             _refuse_token(branch, token)
         self.samples = start.value.shape[0]
-        self.inputs, self.outputs = (prod(_selected(value, token).shape[1:]) for value in (start.value, end.value))
+        first = 1 if token is None else 2  # dimension of the units
+        self.inputs, self.outputs = (prod(value.shape[first:]) for value in (start.value, end.value))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -115,10 +116,6 @@ def _slope(branch: Branch) -> Tensor | None:
     if branch.summed is None:
         return None
     return _pull(branch.result.edge, branch.summed.edge, torch.ones_like(branch.result.value), create_graph=False)
-
-
-def _selected(value: Tensor, token: int | None) -> Tensor:
-    return value if token is None else value[:, token]
 
 
 def _refuse_token(branch: Branch, token: int) -> None:

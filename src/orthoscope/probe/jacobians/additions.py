@@ -17,8 +17,8 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from orthoscope.probe.batches import tensors_in
-from orthoscope.probe.modules import observable_modules
+from orthoscope.probe.hooks import observable_modules
+from orthoscope.probe.samples import tensors_in
 
 TRANSPOSED: dict[str, Callable[..., Tensor]] = {
     "conv1d": F.conv_transpose1d,
@@ -105,13 +105,7 @@ class CalledModule:
     name: str
     input: Point | None
     output: Point | None = None
-
-
-@dataclass
-class _Running:
-    name: str
-    input: Point | None
-    since: list[str] = field(default_factory=list)
+    since: list[str] = field(default_factory=list)  # children that ran since its last addition
 
 
 class AdditionRecorder(TorchFunctionMode):
@@ -122,10 +116,11 @@ class AdditionRecorder(TorchFunctionMode):
 
     def __init__(self, model: nn.Module, wanted: Sequence[str] = ()) -> None:
         super().__init__()
+        self.model = model
         self.sums: list[Sum] = []
         self.calls: list[CalledModule] = []
         self._wanted = set(wanted)
-        self._running: list[_Running] = []
+        self._running: list[CalledModule] = []
         self._modules = dict(observable_modules(model))
         self._handles: list[RemovableHandle] = []
         self._latest: tuple[Tensor, Sum] | None = None  # the last sum, until it is changed
@@ -157,16 +152,11 @@ class AdditionRecorder(TorchFunctionMode):
         if isinstance(result, Tensor):
             self._use(name, args, result)
         if points is not None and self._running:
-            self._note(points, result)
+            here, stack = self._running[-1], tuple(running.name for running in self._running)
+            self.sums.append(Sum(stack, here.input, points, tuple(here.since), point(result)))
+            self._latest = result, self.sums[-1]
+            here.since.clear()
         return result
-
-    def _note(self, operands: tuple[Point, Point], result: Tensor) -> None:
-        here = self._running[-1]
-        stack = tuple(running.name for running in self._running)
-        seen = Sum(stack, here.input, operands, tuple(here.since), point(result))
-        here.since.clear()
-        self.sums.append(seen)
-        self._latest = result, seen
 
     def _use(self, name: str, args: Any, result: Tensor) -> None:
         """An activation of the last sum is kept with it; any other use is counted."""
@@ -187,7 +177,7 @@ class AdditionRecorder(TorchFunctionMode):
     def _entering(self, name: str) -> Callable[..., None]:
         def enter(module: nn.Module, args: Any, kwargs: Any) -> None:
             first = next((t for t in tensors_in((args, kwargs)) if t.is_floating_point()), None)
-            self._running.append(_Running(name, _point_if_in_graph(first)))
+            self._running.append(CalledModule(name, _point_if_in_graph(first)))
 
         return enter
 
@@ -198,7 +188,8 @@ class AdditionRecorder(TorchFunctionMode):
                 self._running[-1].since.append(name)
             if name in self._wanted:
                 first = next((t for t in tensors_in(output) if t.is_floating_point()), None)
-                self.calls.append(CalledModule(name, running.input, _point_if_in_graph(first)))
+                running.output = _point_if_in_graph(first)
+                self.calls.append(running)
 
         return leave
 

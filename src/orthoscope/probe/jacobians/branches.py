@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from torch import nn
 from torch.autograd.graph import GradientEdge, Node
 
+from orthoscope.probe.hooks import observable_modules
 from orthoscope.probe.jacobians.additions import CalledModule, Point, Sum
-from orthoscope.probe.modules import observable_modules
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,7 @@ def _is_leaf(node: Node) -> bool:
 
 
 def _parents(node: Node) -> Iterator[tuple[Node, int]]:
-    for parent, number in node.next_functions:
-        if parent is not None:
-            yield parent, number
+    return ((parent, number) for parent, number in node.next_functions if parent is not None)
 
 
 IDENTITY, PROJECTION, NONE = "identity", "projection", "none"
@@ -149,30 +147,17 @@ def _judged(seen: Sum) -> Branch | str:
         return "it adds tensors of which neither is made from the other or from the input of the module"
     if paths[0].operations & paths[1].operations:
         return "it adds two functions of one tensor, and neither is a skip connection"
-    return _projected(seen, seen.around, paths)
+    longer = max((0, 1), key=lambda index: len(paths[index].operations))  # the other path is its shortcut
+    if not paths[longer].weights:
+        return "it adds two functions of its input, but no weight takes part"
+    return _branch(seen, seen.around, seen.operands[longer], PROJECTION)
 
 
 def _around(seen: Sum, branch: Branch, found: Sequence[tuple[Sum, Branch]]) -> Branch | None:
     """The branch of the same start that a sum is only a part of, as where attention and MLP run side by side."""
-    if branch.skip != PROJECTION:
-        return None
-    for _, other in found:
-        same = other.start.edge == branch.start.edge
-        if (
-            same
-            and other.skip == IDENTITY
-            and seen.result.edge.node in ancestry(other.end.edge, other.start.edge).operations
-        ):
-            return other
-    return None
-
-
-def _projected(seen: Sum, start: Point, paths: Sequence[Ancestry]) -> Branch | str:
-    """The longer path is the branch, the shorter its shortcut."""
-    longer = max((0, 1), key=lambda index: len(paths[index].operations))
-    if not paths[longer].weights:
-        return "it adds two functions of its input, but no weight takes part"
-    return _branch(seen, start, seen.operands[longer], PROJECTION)
+    same = (other for _, other in found if other.skip == IDENTITY and other.start.edge == branch.start.edge)
+    inside = (one for one in same if seen.result.edge.node in ancestry(one.end.edge, one.start.edge).operations)
+    return next(inside, None) if branch.skip == PROJECTION else None
 
 
 def _branch(seen: Sum, start: Point, end: Point, skip: str) -> Branch:

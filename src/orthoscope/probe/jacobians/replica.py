@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from orthoscope.probe.batches import Call, copied
-from orthoscope.probe.modules import unwrapped
+from orthoscope.probe.hooks import unwrapped
+from orthoscope.probe.samples import Call, copied
 
 
 def replica(model: nn.Module, dtype: torch.dtype | None = None, statistics: Call | None = None) -> nn.Module:
@@ -41,8 +41,7 @@ def arguments(twin: nn.Module, call: Call) -> Call:
     """The call with tensors where the model is, floating ones in its precision and part of the graph."""
     weight = next((p for p in twin.parameters() if p.is_floating_point()), torch.zeros(()))
     with torch.enable_grad():
-        args, kwargs = copied((call.args, dict(call.kwargs)), weight.device, differentiable=True)
-        return Call(_in_precision(args, weight.dtype), _in_precision(kwargs, weight.dtype))
+        return Call(*copied((call.args, dict(call.kwargs)), weight.device, True, weight.dtype))
 
 
 @contextlib.contextmanager
@@ -81,13 +80,3 @@ def _calibrate_(twin: nn.Module, call: Call) -> None:
     for module, momentum in momenta:
         module.eval()
         module.momentum = momentum
-
-
-def _in_precision(value: Any, dtype: torch.dtype) -> Any:
-    if isinstance(value, Tensor):
-        return value.to(dtype) if value.is_floating_point() else value
-    if isinstance(value, dict):
-        return {key: _in_precision(item, dtype) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return type(value)(_in_precision(item, dtype) for item in value)
-    return value

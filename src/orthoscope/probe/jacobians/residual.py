@@ -3,7 +3,7 @@ r"""Jacobians of the residual branches of any model, and their singular triplets
 Small Jacobians are formed and factorized; of large ones the largest triplets are computed by products.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
@@ -11,14 +11,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from orthoscope.linalg.spectra import svd
+from orthoscope.linalg.polar import svd
 from orthoscope.linalg.top_triplets import block_width, top_triplets
-from orthoscope.probe.batches import as_call
+from orthoscope.probe.hooks import observable_modules, unwrapped
 from orthoscope.probe.jacobians._operator import JacobianOperator
 from orthoscope.probe.jacobians.additions import AdditionRecorder
 from orthoscope.probe.jacobians.branches import Branch, module_branches, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
-from orthoscope.probe.modules import observable_modules, unwrapped
+from orthoscope.probe.samples import as_call
 
 # Dimensions up to which a matrix is formed: in float64 its SVD then takes well under a second.
 LARGEST_DENSE = 768
@@ -154,9 +154,6 @@ class ResidualJacobians(Sequence[BlockJacobian]):
 
     __repr__ = __str__
 
-    def __iter__(self) -> Iterator[BlockJacobian]:
-        return iter(self.blocks)
-
     @property
     def path(self) -> list[Float[Tensor, "samples _"]]:
         """The input of every block, and the output of the last."""
@@ -196,7 +193,7 @@ def residual_jacobians(
     Raises:
         ValueError: If no residual branch is found, or an argument does not fit the model.
     """
-    seen = _recorded(model, sample, blocks or (), statistics, dtype)
+    seen = recorded(model, sample, blocks or (), statistics, dtype)
     found, left_out = residual_branches(seen.sums, unwrapped(model))
     chosen = found if blocks is None else _chosen(found, seen, blocks)
     if not chosen:
@@ -232,14 +229,18 @@ def layer_jacobians(
         tolerance: As for `residual_jacobians`.
         seed: As for `residual_jacobians`.
     """
-    seen = _recorded(model, sample, layers, statistics, dtype)
+    seen = recorded(model, sample, layers, statistics, dtype)
     chosen = module_branches(seen.calls, layers)
     generator = torch.Generator().manual_seed(seed)
     return ResidualJacobians(tuple(_measured(one, top, token, tolerance, generator) for one in chosen), {})
 
 
-def _recorded(
-    model: nn.Module, sample: Any, names: Sequence[str], statistics: Any, dtype: torch.dtype | None
+def recorded(
+    model: nn.Module,
+    sample: Any,
+    names: Sequence[str] = (),
+    statistics: Any = None,
+    dtype: torch.dtype | None = None,
 ) -> AdditionRecorder:
     """One pass of a copy: its additions, and the calls of the modules named."""
     known = {name for name, _ in observable_modules(unwrapped(model))}
@@ -286,4 +287,4 @@ def _nothing(left_out: Mapping[str, str]) -> str:
         if left_out
         else "no module adds two tensors of one shape by + or torch.add without alpha"
     )
-    return f"no residual branch was found: {seen}; name modules with blocks= to take their Jacobians all the same"
+    return f"no residual branch was found: {seen}; take the Jacobians of modules that you name by blocks= (--blocks)"

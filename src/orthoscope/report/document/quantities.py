@@ -226,16 +226,19 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         key="worst_gap", group="snapshot", label="worst orthogonality gap", short="worst gap", is_main=True,
-        explanation="Largest orthogonality gap of a layer that is wide enough: near 1 if samples collapse there.",
+        explanation="Largest orthogonality gap of the layers that allow at least 21 directions, or else the most: near "
+        "1 if samples collapse there.",
     ),
     Quantity(
         key="min_effective_rank", group="snapshot", label="least effective rank", short="least rank",
         written="rank", axis="linear", is_main=True,
-        explanation="Least effective rank of a layer that is wide enough: 1 after rank collapse.",
+        explanation="Least effective rank of the layers that allow at least 21 directions, or else the most: 1 after "
+        "rank collapse.",
     ),
     Quantity(
         key="mean_overlap", group="snapshot", label="mean overlap at the end", short="cos", is_main=True,
-        explanation="Mean cosine similarity of two samples at the last layer that is wide enough.",
+        explanation="Mean cosine similarity of two samples at the last layer that allows at least 21 directions, or "
+        "else the most.",
     ),
     Quantity(
         key="gradient_slope", group="snapshot", label="gradient growth per weight layer", short="growth/layer",

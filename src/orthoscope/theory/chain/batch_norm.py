@@ -84,7 +84,7 @@ def gap_squared_after_layer(singular_values: Float[Tensor, "*batch samples"], wi
     return (mean - 1 / mean.shape[-1]).square().sum(-1) + (1 - mean.square().sum(-1)) / width
 
 
-@source("orthoscope", "linearised layer", assumes="linear chain, Gaussian weights, nearly orthogonal samples")
+@source("orthoscope", "linearized layer", assumes="linear chain, Gaussian weights, nearly orthogonal samples")
 def gap_contraction(batch: int) -> float:
     r"""What is left of a small deviation of the Gram from $I/n$ after one layer, in every direction: $n/(n+2)$.
 
@@ -136,7 +136,7 @@ def _dimension(batch: int) -> float:
 
 @source(
     "orthoscope",
-    "mean field and linearised noise",
+    "mean field and linearized noise",
     assumes="linear chain, Gaussian weights; at finite width, width times the ratio of smallest to largest singular "
     "value well above 1",
 )

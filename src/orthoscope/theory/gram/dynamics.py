@@ -26,11 +26,13 @@ Gram = Float[Tensor, "batch batch"]
 # Without centering, three integrals are a table of some 1e6 nodes at a batch of 32.
 LARGEST_UNCENTERED = 32
 
+_ONE_OVERLAP = "infinite width, Gaussian weights, no bias, samples of one length and one overlap"
+
 
 @source(
     "yang2019",
     "fixed points of batch normalization; joudaki2024, (3.2) and (3.3) (corrected)",
-    assumes="infinite width, Gaussian weights, no bias, samples of one length and one overlap",
+    assumes=_ONE_OVERLAP,
 )
 def gram_fixed_point(activation: Choice, batch: int, *, gain: int | float = 1.0, centered: bool = True) -> Gram:
     r"""The Gram matrix $G_*$ that depth leads to: $G_* = E[\phi(y)\phi(y)^\top]$, $h \sim \mathcal{N}(0, G_*)$.
@@ -43,11 +45,7 @@ def gram_fixed_point(activation: Choice, batch: int, *, gain: int | float = 1.0,
     return _matrix(batch, *fixed_point_entries(nonlinearity(activation, gain), batch, centered))
 
 
-@source(
-    "joudaki2024",
-    "equation (3.3)",
-    assumes="infinite width, Gaussian weights, no bias, samples of one length and one overlap",
-)
+@source("joudaki2024", "equation (3.3)", assumes=_ONE_OVERLAP)
 def gram_trajectory(
     activation: Choice,
     batch: int,
@@ -63,7 +61,10 @@ def gram_trajectory(
     """
     phi = nonlinearity(activation, gain)
     require_batch(batch, 2)
-    _require_overlap(overlap, batch)
+    if not -1 / (batch - 1) < overlap < 1:
+        raise ValueError(
+            f"overlap is {overlap}, but {batch} samples can have one overlap between -1/{batch - 1} and 1 only"
+        )
     if depth < 0:
         raise ValueError(f"depth is {depth}, but must be at least 0")
     layer = _Layer(phi, batch, centered)
@@ -74,11 +75,7 @@ def gram_trajectory(
     return torch.stack([_matrix(batch, *pair) for pair in entries])
 
 
-@source(
-    "orthoscope",
-    "eigenvalues of the fixed point",
-    assumes="infinite width, Gaussian weights, no bias, samples of one length and one overlap",
-)
+@source("orthoscope", "eigenvalues of the fixed point", assumes=_ONE_OVERLAP)
 def gram_condition(activation: Choice, batch: int, *, gain: int | float = 1.0, centered: bool = True) -> float:
     r"""$\kappa(G_*)$, largest over smallest eigenvalue of the fixed point; infinite for linear and centered.
 
@@ -166,10 +163,3 @@ def eigenvalue_ratio(overlap: float, batch: int) -> float:
 
 def _matrix(batch: int, diagonal: float, off: float) -> Gram:
     return torch.full((batch, batch), off, dtype=torch.float64).fill_diagonal_(diagonal)
-
-
-def _require_overlap(overlap: int | float, batch: int) -> None:
-    if not -1 / (batch - 1) < overlap < 1:
-        raise ValueError(
-            f"overlap is {overlap}, but {batch} samples can have one overlap between -1/{batch - 1} and 1 only"
-        )

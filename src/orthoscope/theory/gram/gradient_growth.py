@@ -14,12 +14,15 @@ a linear map of exchangeable matrices whose largest eigenvalue $\chi$ is the gro
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.activations import Choice, Nonlinearity, nonlinearity
 from orthoscope.theory.gram.dynamics import contrast, eigenvalue_ratio, fixed_point_entries, pair_law, slope_if_linear
-from orthoscope.theory.gram.sphere import stretched
+from orthoscope.theory.gram.sphere import PairLaw, stretched
 from orthoscope.theory.sources import source
+
+Map = Float[Tensor, "2 2"]
 
 JUMP = 1e-6  # a change of the activation over 2e-9 that no slope explains
 
@@ -48,7 +51,10 @@ def gradient_growth(
     phi = nonlinearity(activation, gain)
     if slope_if_linear(phi) is not None:
         return 0.5 * math.log((batch - least + 2) / (batch - least + 1))
-    _require_no_jump(phi)
+    kinks = torch.tensor(phi.kinks, dtype=torch.float64)
+    jumps = kinks[(phi(kinks + 1e-9) - phi(kinks - 1e-9)).abs() > JUMP]
+    if len(jumps):
+        raise ValueError(f"activation {phi.name} jumps at {jumps[0]:g}: there the gradient is not defined")
     multiplier = centered_multiplier(phi, batch) if centered else uncentered_multiplier(phi, batch)
     return 0.5 * math.log(multiplier)
 
@@ -88,26 +94,27 @@ def uncentered_multiplier(phi: Nonlinearity, batch: int) -> float:
     diagonal, off = fixed_point_entries(phi, batch, centered=False)
     along, across = diagonal + (batch - 1) * off, diagonal - off
     law = stretched(pair_law(phi, batch, centered=False), batch, eigenvalue_ratio(off / diagonal, batch))
-    shrink = batch * ((1 - law.mean.square()) / across + law.mean.square() / along) / (batch - 2)
+    inverse = (1 - law.mean.square()) / across + law.mean.square() / along
+    return float(torch.linalg.eigvals(gradient_map(law, phi, batch, inverse)).real.max())
+
+
+def gradient_map(law: PairLaw, phi: Nonlinearity, samples: int, inverse: Tensor) -> Map:
+    r"""The map whose largest eigenvalue is `uncentered_multiplier`, of two mean squares.
+
+    That of a gradient, and that of its sum over the batch divided by $\sqrt n$; `inverse` is $D_y/n$,
+    $D_y = y^\top G^{-1} y$, and $E[n/\|h\|^2|y] = D_y/(n-2)$.
+    """
+    n, shrink = samples, samples / (samples - 2) * inverse
     y, other_y, f, other_f = law.first, law.second, phi.derivative(law.first), phi.derivative(law.second)
     z, other_z = 1 - law.mean * y, 1 - law.mean * other_y
-
-    def total(own: Tensor, cross: Tensor | float = 0.0) -> float:
-        """Sum over samples, and over pairs of different ones, of functions of one and of two."""
-        return law.average(shrink * (batch * own + batch * (batch - 1) * cross))
-
-    trace_of_identity = total(f.square() * (1 - y.square() / batch))
-    trace_of_ones = total(f.square() * (1 - y.square() / batch), -y * f * other_y * other_f / batch)
-    sum_of_identity = total((f * z).square())
-    sum_of_ones = total((f * z).square(), f * z * other_f * other_z)
-    # K = pI + q11ᵀ has trace n(p + q) and sum n(p + nq).
-    images = torch.tensor([[trace_of_identity, trace_of_ones], [sum_of_identity, sum_of_ones]], dtype=torch.float64)
-    basis = torch.tensor([[batch, batch], [batch, batch**2]], dtype=torch.float64)
-    return float(torch.linalg.eigvals(torch.linalg.solve(basis, images)).real.max())
+    trace = law.average(shrink * f.square() * (1 - y.square() / n))
+    total = law.average(shrink * (f * z).square())
+    trace_of_ones = trace - (n - 1) / n * law.average(shrink * y * f * other_y * other_f)
+    total_of_ones = total + (n - 1) * law.average(shrink * f * z * other_f * other_z)
+    return map_of_mean_squares([trace, trace_of_ones, total, total_of_ones], n)
 
 
-def _require_no_jump(phi: Nonlinearity) -> None:
-    kinks = torch.tensor(phi.kinks, dtype=torch.float64)
-    jumps = kinks[(phi(kinks + 1e-9) - phi(kinks - 1e-9)).abs() > JUMP]
-    if len(jumps):
-        raise ValueError(f"activation {phi.name} jumps at {jumps[0]:g}: there the gradient is not defined")
+def map_of_mean_squares(images: list[float], samples: int) -> Map:
+    r"""The map of mean squares from what it makes of $I$ and $\mathbf{1}\mathbf{1}^\top$, which have 1, 1 and 1, n."""
+    known = torch.tensor([[1.0, 1.0], [1.0, float(samples)]], dtype=torch.float64)
+    return torch.linalg.solve(known, torch.tensor(images, dtype=torch.float64).view(2, 2), left=False)

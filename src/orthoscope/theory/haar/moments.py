@@ -20,14 +20,11 @@ Pairing: TypeAlias = tuple[int, ...]
 Partition: TypeAlias = tuple[int, ...]
 
 _ANY = "nothing: combinatorics"
+_HAAR = "W uniform over O(d) (Haar), any d from 1"
 LARGEST_DEGREE = 14
 
 
-@source(
-    "collins2006",
-    "section 3, Weingarten formula of the orthogonal group",
-    assumes="W uniform over O(d) (Haar), any d from 1",
-)
+@source("collins2006", "section 3, Weingarten formula of the orthogonal group", assumes=_HAAR)
 def haar_moment(rows: Sequence[int | float], columns: Sequence[int | float], dimension: int) -> Fraction:
     r"""Mean of a product of entries of a Haar orthogonal matrix; indices run from 0 to $d-1$.
 
@@ -91,7 +88,8 @@ def random_parameter_independence(dimension: int) -> float:
     return math.exp(math.lgamma(dimension / 2) - math.lgamma((dimension + 1) / 2)) / math.sqrt(math.pi)
 
 
-@source("collins2006", "section 3, orthogonal Weingarten function", assumes="W uniform over O(d) (Haar), any d from 1")
+@source("collins2006", "section 3, orthogonal Weingarten function", assumes=_HAAR)
+@cache
 def weingarten(partition: Partition, dimension: int) -> Fraction:
     r"""Weight of two pairings with coset type $\mu$, a partition of $k$, in moments of degree $2k$ of $O(d)$.
 
@@ -111,11 +109,6 @@ def weingarten(partition: Partition, dimension: int) -> Fraction:
         raise ValueError(f"the orthogonal group needs dimension 1 or more, got {dimension}")
     if min(partition, default=1) < 1 or list(partition) != sorted(partition, reverse=True):
         raise ValueError(f"a coset type is a partition, positive parts and largest first, got {partition}")
-    return _weingarten(partition, dimension)
-
-
-@cache
-def _weingarten(partition: Partition, dimension: int) -> Fraction:
     degree = sum(partition)
     spherical = zonal_spherical_functions(degree)
     shapes = [shape for shape in partitions(degree) if len(shape) <= dimension]
@@ -128,11 +121,12 @@ def _weingarten(partition: Partition, dimension: int) -> Fraction:
 
 
 @source("collins2006", "section 3, partitions of k", assumes=_ANY)
+@cache
 def partitions(total: int) -> tuple[Partition, ...]:
     """All partitions of a number, in lexicographic order from `(1, …, 1)` to `(total,)`."""
     if total < 0:
         raise ValueError(f"partitions are of a number from 0, got {total}")
-    return _sorted_partitions(total)
+    return tuple(sorted(_partitions(total, total)))
 
 
 @source("collins2006", "zonal polynomial of the identity, Z_λ(1^d)", assumes="eigenvalue of the Gram of pairings")
@@ -151,6 +145,7 @@ def doubled_shape_dimension(partition: Partition) -> int:
 
 
 @source("collins2006", "zonal spherical functions, by James' recursion for zonal polynomials", assumes=_ANY)
+@cache
 def zonal_spherical_functions(degree: int) -> dict[Partition, dict[Partition, Fraction]]:
     r"""$\omega^\lambda_\mu$ for all partitions $\lambda, \mu$ of $k$, as `[λ][μ]`; $\omega^\lambda_{(1^k)} = 1$.
 
@@ -158,11 +153,6 @@ def zonal_spherical_functions(degree: int) -> dict[Partition, dict[Partition, Fr
 
     $$ Z_\lambda = |H_k| \sum_\mu z_{2\mu}^{-1}\, \omega^\lambda_\mu\, p_\mu, \qquad |H_k| = 2^k k! $$
     """
-    return _spherical_functions(degree)
-
-
-@cache
-def _spherical_functions(degree: int) -> dict[Partition, dict[Partition, Fraction]]:
     group = 2**degree * factorial(degree)
     functions = {}
     for shape in partitions(degree):
@@ -173,11 +163,6 @@ def _spherical_functions(degree: int) -> dict[Partition, dict[Partition, Fractio
             for mu, coefficient in coefficients.items()
         }
     return functions
-
-
-@cache
-def _sorted_partitions(total: int) -> tuple[Partition, ...]:
-    return tuple(sorted(_partitions(total, total)))
 
 
 def _partitions(total: int, largest: int) -> Iterator[Partition]:

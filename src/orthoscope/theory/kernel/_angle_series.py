@@ -54,7 +54,8 @@ def angle_series(function: Callable[[Tensor], Tensor]) -> AngleSeries:
         largest = float(coefficients.abs().max())
         unresolved = float(coefficients[-points // 8 :].abs().max())
         if unresolved <= ROUNDING * largest or points == MOST or unresolved > largest * HOPELESS ** (points / MOST):
-            return AngleSeries(_shortened(coefficients, ROUNDING * largest / 100), unresolved)
+            needed = (coefficients.abs() > ROUNDING * largest / 100).nonzero()
+            return AngleSeries(coefficients[: int(needed[-1]) + 1 if len(needed) else 1], unresolved)
         points *= 2
         finer = torch.empty(points + 1, dtype=torch.float64)
         finer[::2], finer[1::2] = values, function(_angles(points)[1::2])
@@ -73,11 +74,6 @@ def _coefficients(values: Tensor) -> Tensor:
     coefficients[0] /= 2
     coefficients[-1] /= 2
     return coefficients
-
-
-def _shortened(coefficients: Tensor, below: float) -> Tensor:
-    needed = (coefficients.abs() > below).nonzero()
-    return coefficients[: int(needed[-1]) + 1] if len(needed) else coefficients[:1]
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,18 @@ from torch import Tensor
 from orthoscope.activations import Nonlinearity
 from orthoscope.theory.chain.batch_norm import mean_squared_singular_values
 from orthoscope.theory.gram.dynamics import LARGEST_UNCENTERED, eigenvalue_ratio, pair_law, slope_if_linear
-from orthoscope.theory.gram.finite_width import gram_response
-from orthoscope.theory.gram.gradient_growth import gradient_growth
+from orthoscope.theory.gram.gradient_growth import Map, gradient_growth
 from orthoscope.theory.gram.sphere import PairLaw, stretched
-from orthoscope.theory.network._finite_width_noise import difference_noise
-from orthoscope.theory.network._layer_moments import LayerMoments, layer_moments
+from orthoscope.theory.network._layer_moments import LayerMoments, difference_noise, layer_moments
 from orthoscope.theory.network._sphere_layer import (
     FEWEST,
-    Map,
     SphereLayer,
     centered_layer,
     linear_layer,
     uncentered_layer,
 )
 from orthoscope.theory.network.hyperparameters import Hyperparameters, NoTheory, require_signal
-from orthoscope.theory.network.signals import Branch, Response, Signal
+from orthoscope.theory.network.layers import Branch, Response, Signal
 
 _DIGITS = 4  # overlaps are rounded to these before rates and noise are computed, so that tables can be shared
 
@@ -65,23 +62,6 @@ def batch_normalized(network: Hyperparameters, lifted: Response, before: Signal,
         norm = norm._replace(overlap_variance=norm.difference_variance)
     multiplier, gradient = _backward(network, lifted.signal, samples, found, around)
     return Branch(response, norm, response.of(before, units), multiplier, gradient)
-
-
-def require_stable(network: Hyperparameters, samples: int, depth: int) -> None:
-    r"""Raise `NoTheory` at depths where norms of samples differ: a deviation, at first $\sqrt{2/d}$, has grown to 1."""
-    covered = network.norm == "batch" and network.order == "norm-activation" and network.residual_scale is None
-    if not covered or samples < FEWEST:
-        return
-    try:
-        rate = gram_response(network.activation, samples).sample_rate
-    except ValueError as reason:
-        raise NoTheory(f"batch norm of {samples} samples: {reason}") from reason
-    if rate > 1 and depth * math.log(rate) + 0.5 * math.log(2 / network.hidden.units) > 0:
-        lasting = int(0.5 * math.log(network.hidden.units / 2) / math.log(rate))
-        raise NoTheory(
-            f"with batch norm of {samples} samples before {network.activation.name}, samples of one size are unstable: "
-            f"after about {lasting} layers their sizes differ, and there is no theory beyond"
-        )
 
 
 def _around(network: Hyperparameters, lifted: Signal, samples: int, found: _Normalized) -> SphereLayer:
@@ -138,13 +118,7 @@ def _gaussian_moments(phi: Nonlinearity, overlap: float, rotation: bool) -> tupl
 @lru_cache(maxsize=32)
 def _centered(phi: Nonlinearity, samples: int) -> _Normalized:
     law = pair_law(phi, samples, centered=True)
-    first, second = phi(law.first), phi(law.second)
-    return _Normalized(
-        overlap=-1 / (samples - 1),
-        mean=law.average(first),
-        square=law.average(first.square()),
-        spread=law.average((first - second).square()) / 2,
-    )
+    return _averaged(law, -1 / (samples - 1), phi(law.first), phi(law.second))
 
 
 def _uncentered(phi: Nonlinearity, samples: int, overlap: float) -> _Normalized:
@@ -166,12 +140,12 @@ def _uncentered(phi: Nonlinearity, samples: int, overlap: float) -> _Normalized:
         law = stretched(uniform, samples, eigenvalue_ratio(overlap, samples))
     except ValueError as reason:
         raise NoTheory(f"batch norm without centering: {reason}") from reason
-    return _Normalized(
-        overlap=law.average(law.first * law.second),
-        mean=law.average(first),
-        square=law.average(first.square()),
-        spread=law.average((first - second).square()) / 2,
-    )
+    return _averaged(law, law.average(law.first * law.second), first, second)
+
+
+def _averaged(law: PairLaw, overlap: float, first: Tensor, second: Tensor) -> _Normalized:
+    spread = law.average((first - second).square()) / 2
+    return _Normalized(overlap, law.average(first), law.average(first.square()), spread)
 
 
 @lru_cache(maxsize=2)

@@ -10,19 +10,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from orthoscope.activations import Nonlinearity
 from orthoscope.theory.gram.dynamics import eigenvalue_ratio, pair_law
 from orthoscope.theory.gram.finite_width import gram_response
+from orthoscope.theory.gram.gradient_growth import Map, gradient_map, map_of_mean_squares
 from orthoscope.theory.gram.sphere import LEAST, PairLaw, split_rule, stretched
-from orthoscope.theory.network._finite_width_noise import sphere_difference_noise
+from orthoscope.theory.network._layer_moments import sphere_difference_noise
 
 _NEGLIGIBLE = 1e-10  # weight of a node relative to the largest: all of these together are less than 1e-7
 FEWEST = 4  # samples for two disjoint differences
-
-Map = Float[Tensor, "2 2"]
 
 
 class SphereLayer(NamedTuple):
@@ -89,7 +87,7 @@ def uncentered_layer(phi: Nonlinearity, samples: int, overlap: float, uniform: P
     changes = law.average(score * first.square()), law.average(score * halved)
     noise = _cosine_noise(law, first, second)
     common_slope = (spread * changes[0] - square * changes[1]) / square**2
-    gradient = _gradient_map(law, phi, samples, density / (1 - overlap)) if samples > 2 else None
+    gradient = gradient_map(law, phi, samples, density / (1 - overlap)) if samples > 2 else None
     if samples < FEWEST:
         return SphereLayer(noise, common_slope, math.nan, math.nan, math.nan, gradient)
     rest = samples * law.mean - law.first - law.second
@@ -136,7 +134,7 @@ def linear_layer(samples: int, overlap: float) -> SphereLayer:
         # tr QQ = n - 1, tr Q11ᵀQ = 1ᵀQQ1 = nw and 1ᵀQ11ᵀQ1 = n²w²: no other coordinate is needed.
         shrink = n / (n - 2) / (1 - overlap) * density
         sums = [shrink * m / n, shrink * across, shrink * across, n * shrink * across.square()]
-        gradient = _of_mean_squares([average(values) for values in sums], n)
+        gradient = map_of_mean_squares([average(values) for values in sums], n)
     return SphereLayer(noise, common_slope, rate, rate * (1 - after), m / (m + 2) * squared / mean**2, gradient)
 
 
@@ -147,21 +145,3 @@ def _cosine_noise(law: PairLaw, first: Tensor, second: Tensor) -> float:
         return 0.0
     deviation = law.average(halved) / square * (first.square() + second.square()) / 2 - halved
     return law.average(deviation.square()) / square**2
-
-
-def _gradient_map(law: PairLaw, phi: Nonlinearity, samples: int, inverse: Tensor) -> Map:
-    r"""The map of `uncentered_multiplier` at this $G$; `inverse` is $D_y/n$, and $E[n/\|h\|^2|y] = D_y/(n-2)$."""
-    n, shrink = samples, samples / (samples - 2) * inverse
-    y, other_y, f, other_f = law.first, law.second, phi.derivative(law.first), phi.derivative(law.second)
-    z, other_z = 1 - law.mean * y, 1 - law.mean * other_y
-    trace = law.average(shrink * f.square() * (1 - y.square() / n))
-    total = law.average(shrink * (f * z).square())
-    trace_of_ones = trace - (n - 1) / n * law.average(shrink * y * f * other_y * other_f)
-    total_of_ones = total + (n - 1) * law.average(shrink * f * z * other_f * other_z)
-    return _of_mean_squares([trace, trace_of_ones, total, total_of_ones], n)
-
-
-def _of_mean_squares(images: list[float], samples: int) -> Map:
-    r"""The map of mean squares from what it makes of $I$ and $\mathbf{1}\mathbf{1}^\top$, which have 1, 1 and 1, n."""
-    known = torch.tensor([[1.0, 1.0], [1.0, float(samples)]], dtype=torch.float64)
-    return torch.linalg.solve(known, torch.tensor(images, dtype=torch.float64).view(2, 2), left=False)

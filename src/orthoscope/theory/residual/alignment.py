@@ -144,7 +144,7 @@ class JacobiansOptimum:
 @source(
     "li2023",
     "Theorem 3.3",
-    assumes="logistic loss, one example, linearised blocks, weight decay on the Jacobians themselves",
+    assumes="logistic loss, one example, linearized blocks, weight decay on the Jacobians themselves",
 )
 def unconstrained_jacobians_optimum(depth: int, decay: float, *, input_norm: float = 1.0) -> JacobiansOptimum:
     r"""Singular value and head norm at the global optimum, exact up to rounding.

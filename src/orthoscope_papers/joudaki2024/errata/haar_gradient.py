@@ -9,8 +9,7 @@ from torch.autograd.functional import jacobian
 
 from orthoscope.linalg import haar
 from orthoscope.theory.gram.gradient_growth import gradient_growth
-from orthoscope.theory.haar.batch_norm import gap_decay_depth, near_isometry
-from orthoscope.theory.haar.gradient import second_phase_bound
+from orthoscope.theory.haar.batch_norm import gap_decay_depth, near_isometry, second_phase_bound
 from orthoscope_papers.errata import Erratum, Statement
 from orthoscope_papers.joudaki2024.errata.haar import batch_norm, isometry_gap, two_units
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import torch
 from scipy.optimize import brentq
 
-from orthoscope.theory.kernel.closed_forms import relu_overlap_map
 from orthoscope.theory.kernel.convergence import Landmarks, contraction_rate, convergence_case, normalized_rate
-from orthoscope.theory.kernel.kernel_map import kernel_map
+from orthoscope.theory.kernel.kernel_map import kernel_map, relu_overlap_map
 from orthoscope_papers.errata import Erratum, Statement
 
 ROUNDING = 1e-12

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from orthoscope.optim._batching import equal_shapes, places
 from orthoscope.optim._validation import Group
-from orthoscope.optim.muon.batching import orthogonalized_updates
 from orthoscope.optim.muon.distributed.replicated import Compute, check_agreement, replicated_exchange
-from orthoscope.optim.muon.optimizer import Tensors, momentum_updates, move_, muon_step_
+from orthoscope.optim.muon.optimizer import METHOD, Tensors, momentum_updates, move_, muon_step_, orthogonalized_stack
 from orthoscope.optim.muon.views import MatrixView
 
 Groups = list[tuple[Group, Tensors]]
@@ -30,10 +29,20 @@ def distributed_step_(groups: Groups, process_group: dist.ProcessGroup | None) -
         return
     together: dict[tuple[Any, ...], Groups] = {}
     for group, tensors in groups:
-        together.setdefault((group["method"], group["steps"], group["dtype"]), []).append((group, tensors))
-    for (method, steps, dtype), members in together.items():
-        compute = partial(orthogonalized_updates, method=method, steps=steps, dtype=dtype)
+        together.setdefault(tuple(group[key] for key in METHOD), []).append((group, tensors))
+    for method, members in together.items():
+        compute = partial(orthogonalized_updates, method=dict(zip(METHOD, method, strict=True)))
         _exchanged_step_(members, compute, process_group)
+
+
+def orthogonalized_updates(updates: Sequence[Tensor], views: Sequence[MatrixView], method: Group) -> list[Tensor]:
+    """`orthogonalized_stack` of full, plain updates of any shapes."""
+    results = list(updates)
+    for indices in equal_shapes(updates, views):
+        done = orthogonalized_stack([updates[index] for index in indices], views[indices[0]], method)
+        for index, result in zip(indices, done, strict=True):
+            results[index] = result
+    return results
 
 
 def _has_one_process(groups: Groups, process_group: dist.ProcessGroup | None) -> bool:
@@ -53,8 +62,8 @@ def _exchanged_step_(groups: Groups, compute: Compute, process_group: dist.Proce
     updates: list[Tensor] = []
     for group, tensors in groups:
         own = list(tensors.first)
-        for places in _uniform(tensors):
-            for place, update in zip(places, momentum_updates(group, tensors.select(places)), strict=True):
+        for alike in _uniform(tensors):
+            for place, update in zip(alike, momentum_updates(group, tensors.select(alike)), strict=True):
                 own[place] = update
         updates += own
     views = [MatrixView(*view) for _, tensors in groups for view in tensors.views]
@@ -63,18 +72,16 @@ def _exchanged_step_(groups: Groups, compute: Compute, process_group: dist.Proce
     directions = orthogonalized(updates, views, compute, process_group, positions)
     start = 0
     for group, tensors in groups:
-        for places in _uniform(tensors):
-            part = tensors.select(places)
-            move_(group, part.parameters, [directions[start + place] for place in places], part.scales[0])
+        for alike in _uniform(tensors):
+            part = tensors.select(alike)
+            move_(group, part.parameters, [directions[start + place] for place in alike], part.scales[0])
         start += len(tensors.parameters)
 
 
 def _uniform(tensors: Tensors) -> Iterable[list[int]]:
     """The places of tensors of one scale and one mesh, or none: `torch._foreach_*` takes DTensors of one mesh only."""
-    places: dict[Any, list[int]] = {}
-    for place, (parameter, scale) in enumerate(zip(tensors.parameters, tensors.scales, strict=True)):
-        places.setdefault((getattr(parameter, "device_mesh", None), scale), []).append(place)
-    return places.values()
+    meshes = [getattr(parameter, "device_mesh", None) for parameter in tensors.parameters]
+    return places(zip(meshes, tensors.scales, strict=True)).values()
 
 
 def orthogonalized(
@@ -136,11 +143,8 @@ def _plain_orthogonalized(
     if group is None or dist.get_world_size(group) == 1:
         return compute(updates, views) if updates else []
     check_agreement(updates, views, positions, group)
-    dtypes: dict[torch.dtype, list[int]] = {}
-    for i, update in enumerate(updates):
-        dtypes.setdefault(update.dtype, []).append(i)
     results = list(updates)
-    for members in dtypes.values():
+    for members in places(update.dtype for update in updates).values():
         done = replicated_exchange([updates[i] for i in members], [views[i] for i in members], compute, group)
         for i, result in zip(members, done, strict=True):
             results[i] = result
