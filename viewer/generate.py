@@ -4,9 +4,11 @@
 """
 
 import json
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from enum import Enum
+from functools import reduce
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -89,7 +91,7 @@ def _union(alternatives: tuple[Any, ...]) -> dict[str, Any]:
 
 def _some(hint: Any) -> Any:
     """Return X of `X | None`."""
-    return next(one for one in get_args(hint) if one is not NoneType)
+    return reduce(operator.or_, (one for one in get_args(hint) if one is not NoneType))
 
 
 def _sentence(kind: type) -> str:

@@ -138,6 +138,9 @@ def test_a_metric_that_is_added_does_not_make_saved_documents_unreadable() -> No
     read = from_data(added, view)
     assert to_data(read) == view
     assert to_data(replace(read, news=0.5)) == view | {"news": 0.5}
+    schema = generate._definition(added)
+    assert schema["properties"]["news"]["type"] == "number"
+    assert "news" not in schema["required"]
 
 
 def test_an_absent_field_stays_absent() -> None:
