@@ -47,7 +47,7 @@ function possible(quantity: Quantity, layer: Layer): number {
 }
 
 export function view(layer: Layer, name: keyof View): number | null {
-  return layer.sample_view === null ? null : layer.sample_view[name];
+  return layer.sample_view === null ? null : layer.sample_view[name] ?? null;
 }
 
 export function possibleRank(layer: Layer): number {
