@@ -43,6 +43,7 @@ class Representation:
         numerical_rank: Numerical rank in float32.
         overlap: Mean cosine of two samples.
         mean_energy: Share of the energy in the mean of the batch.
+        length_spread: Coefficient of variation of the samples' lengths.
     """
 
     gap: float
@@ -52,6 +53,7 @@ class Representation:
     numerical_rank: float
     overlap: float
     mean_energy: float
+    length_spread: float
 
 
 def metrics_of_factors(factors: Gram) -> Float[Tensor, "*batch metrics"]:
@@ -68,6 +70,7 @@ def metrics_of_factors(factors: Gram) -> Float[Tensor, "*batch metrics"]:
         "numerical_rank": counted_rank(spectrum, factors.shape[-1], torch.float32),
         "overlap": gram_overlap(gram),
         "mean_energy": gram_mean_energy(gram),
+        "length_spread": length_spread(factors),
     }
     return torch.stack([columns[name] for name in Representation.__dataclass_fields__], dim=-1)
 
@@ -186,6 +189,16 @@ def mean_energy(hidden: Hidden) -> Scalar:
     r"""Fraction of the energy in the batch mean, $n\|\bar h\|^2/\sum_i\|h_i\|^2$: 1 when all samples are equal."""
     rows = _rows(hidden, centered=False)
     return rows.shape[-2] * rows.mean(-2).square().sum(-1) / rows.square().sum((-2, -1))
+
+
+def length_spread(hidden: Hidden) -> Scalar:
+    r"""Standard deviation of the lengths $\|h_i\|$ of the samples over their mean: 0 if all are equally long.
+
+    It tells the two causes of an orthogonality gap apart: $\sqrt{n-1}$, the most, if one long sample outweighs all
+    others, although their directions may be orthogonal.
+    """
+    lengths = torch.linalg.vector_norm(_rows(hidden, centered=False), dim=-1)
+    return lengths.std(-1, correction=0) / lengths.mean(-1)
 
 
 def numerical_rank(hidden: Hidden, centered: bool = False, precision: torch.dtype | None = None) -> Scalar:

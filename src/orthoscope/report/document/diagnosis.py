@@ -26,6 +26,7 @@ class View(Part):
     numerical_rank: Annotated[Number | None, "Number of singular values above rounding."]
     overlap: Annotated[Number | None, "Mean cosine similarity over pairs."]
     mean_energy: Annotated[Number | None, "Share of the energy that is in the mean of the batch."]
+    length_spread: Annotated[Number | None, "Standard deviation of the samples' lengths over their mean."] = None
 
 
 @dataclass(frozen=True, kw_only=True)

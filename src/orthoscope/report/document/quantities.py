@@ -126,6 +126,12 @@ QUANTITIES: tuple[Quantity, ...] = (
         definition="squared norm of the batch mean over the mean squared norm of the samples",
     ),
     Quantity(
+        key="length_spread", group="layer", label="spread of lengths", symbol="s/‖h‖", axis="linear",
+        explanation="How much the lengths of the samples differ: 0 if all are equally long; if it is large, a few long "
+        "samples alone can make the orthogonality gap large.",
+        definition="standard deviation of ‖hᵢ‖ over the samples, divided by their mean",
+    ),
+    Quantity(
         key="weight_gradient_norm", group="layer", label="weight gradient norm", symbol="‖∂L/∂W‖",
         written="scientific", axis="log",
         explanation="Norm of the gradient of the loss with respect to the weight of the layer: what the optimizer "
