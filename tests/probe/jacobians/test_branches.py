@@ -229,7 +229,8 @@ def test_sums_that_are_no_branches_are_named_with_the_reason() -> None:
     ):
         residual_jacobians(plain, torch.randn(1, 4))
     with pytest.raises(
-        ValueError, match=r"no module adds two tensors of one shape by \+ .*; take the Jacobians of modules .* by blocks="
+        ValueError,
+        match=r"no module adds two tensors of one shape by \+ .*; take the Jacobians of modules .* by blocks=",
     ):
         residual_jacobians(plain[0], torch.randn(1, 4))
 
