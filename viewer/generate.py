@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from orthoscope.findings import Symptom
-from orthoscope.report.document import DRAWN, KINDS
+from orthoscope.report.document import KINDS
 from orthoscope.report.document.conversion import Declared, Part, declared_fields
 from orthoscope.report.document.quantities import QUANTITIES, Quantity
 
@@ -119,11 +119,12 @@ def kinds(documents: Iterable[type[Part]] = KINDS.values()) -> list[type[Part | 
 
 def types() -> str:
     """Return the types of the documents that the page draws, and the table of quantities, in TypeScript."""
+    drawn = [kind for kind in KINDS.values() if kind.drawn]
     parts = [
         "// Generated from src/orthoscope/report/document by `make viewer`: do not edit.",
-        *(_type(kind) for kind in kinds(DRAWN)),
+        *(_type(kind) for kind in kinds(drawn)),
         "/** What the page can draw. */\nexport type AnyDocument = "
-        + " | ".join(kind.__name__ for kind in DRAWN)
+        + " | ".join(kind.__name__ for kind in drawn)
         + ";",
         _symptom_words(),
         *_quantity_types(),

@@ -69,13 +69,15 @@ def test_several_networks_are_paired_by_name(pair: tuple[orthoscope.Diagnosis, .
 
 
 def test_other_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
-    missing, broken, other = (tmp_path / name for name in ("missing.json", "broken.json", "other.json"))
+    missing, broken, deep, other = (tmp_path / f"{name}.json" for name in ("missing", "broken", "deep", "other"))
+    deep.write_text("[" * 200_000)
     broken.write_text("{")
     other.write_text('{"schema": "orthoscope.prediction/1"}')
     for path, sentence in (
         (missing, "there is no file"),
         (broken, "is no saved diagnosis"),
-        (other, r"its schema is .orthoscope\.prediction/1"),
+        (deep, "is no saved diagnosis"),
+        (other, r"it has the schema .orthoscope\.prediction/1"),
     ):
         with pytest.raises(ValueError, match=sentence):
             compared_files(path, path)

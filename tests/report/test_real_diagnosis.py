@@ -37,8 +37,8 @@ def test_a_real_network_that_theory_covers_shows_what_it_says(tmp_path: Path, ge
     model = MLP(in_features=8, width=32, depth=6, generator=generator)
     real = diagnose(model, torch.randn(12, 8, generator=generator)).document()
     assert_every_view(real, tmp_path)
-    assert "theory       orthogonality gap 0." in report.text(real)
-    assert "theory       orthogonality gap 0." in (tmp_path / "real.html").read_text("utf-8")
+    assert "theory       predicted orthogonality gap 0." in report.text(real)
+    assert "theory       predicted orthogonality gap 0." in (tmp_path / "real.html").read_text("utf-8")
 
 
 @pytest.mark.slow

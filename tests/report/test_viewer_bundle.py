@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orthoscope.report.document import DRAWN, KINDS
+from orthoscope.report.document import KINDS
 
 ROOT = Path(__file__).parents[2]
 VIEWER = ROOT / "viewer"
@@ -58,5 +58,5 @@ def test_no_source_parses_markup(path):
 def test_types_are_generated_of_kinds_that_a_page_draws():
     text = (VIEWER / "src" / "types.ts").read_text("utf-8")
     declared = set(re.findall(r"export (?:interface|type) (\w+)", text))
-    assert {kind.__name__ for kind in DRAWN} <= declared
-    assert not {kind.__name__ for kind in KINDS.values() if kind not in DRAWN} & declared
+    assert {kind.__name__ for kind in KINDS.values() if kind.drawn} <= declared
+    assert not {kind.__name__ for kind in KINDS.values() if not kind.drawn} & declared

@@ -1,5 +1,136 @@
 // Generated from src/orthoscope/report/document by `make viewer`: do not edit.
 
+/** One of the statements RA1 to RA4: what it says, the number that decides it, and its limit. */
+export interface AlignmentStatement {
+  /** Which of the four. */
+  key: string;
+  /** What it says. */
+  statement: string;
+  /** The number that decides it, in words. */
+  quantity: string;
+  /** Median of this number over samples; null if it could not be measured. */
+  value: number | null;
+  /** Limit of the number. */
+  limit: number;
+  /** Whether the number must be above the limit, or below. */
+  above: boolean;
+  /** Whether the statement holds; null if it could not be measured. */
+  holds: boolean | null;
+}
+
+/** RA4: the line of 1/σ₁ over depth, and the exponent of depth in σ₁. */
+export interface DepthLaw {
+  /** Slope of the line. */
+  slope: number | null;
+  /** Intercept of the line. */
+  intercept: number | null;
+  /** Share of the variance that the line explains. */
+  r_squared: number | null;
+  /** Exponent of depth in σ₁; -1 is the law. */
+  exponent: number | null;
+}
+
+/** Logarithms of the singular values of the Jacobian of the whole network. */
+export interface LogSingularValues {
+  /** Their mean; 0 for dynamical isometry. */
+  mean_log: number | null;
+  /** Their standard deviation; 0 for dynamical isometry. */
+  spread_log: number | null;
+}
+
+/** The Jacobian of one residual branch, without the skip connection. */
+export interface Block {
+  /** Name of the block. */
+  name: string;
+  /** What runs beside the branch. */
+  skip: string;
+  /** Activation after the sum; its slope multiplies the Jacobian. */
+  activation: string | null;
+  /** Columns of the Jacobian. */
+  inputs: number;
+  /** Rows of the Jacobian. */
+  outputs: number;
+  /** Largest singular values. */
+  singular_values: (number | null)[];
+  /** Largest error of the first, relative; 0 where it is exact. */
+  relative_error: number | null;
+  /** RA3: first singular value past the number of classes, over the largest. */
+  rank_ratio: number | null;
+  /** RA3: share of the energy in as many directions as there are classes. */
+  top_energy: number | null;
+  /** RA2: mean over the other blocks; 0 for shared singular vectors. */
+  misalignment: number | null;
+  /** Length of what the block adds; null between stages. */
+  step: number | null;
+  /** Whether the Jacobian is zero at every sample. */
+  dead: boolean;
+}
+
+/** A module, parameter or branch that was left out. */
+export interface Omission {
+  /** Its name. */
+  name: string;
+  /** Why it was left out. */
+  reason: string;
+}
+
+/** What the numbers were made with. */
+export interface Environment {
+  /** Version of Orthoscope. */
+  orthoscope: string;
+  /** Version of Python. */
+  python: string;
+  /** Version of PyTorch. */
+  torch: string;
+  /** Operating system and processor, as Python names them. */
+  platform: string;
+  /** Threads that PyTorch used. */
+  threads: number;
+}
+
+/** How the Jacobians of residual blocks align; numbers are medians over samples, null is undefined. */
+export interface ResidualDocument {
+  schema: "orthoscope.residual/1";
+  /** Name of the network. */
+  name: string;
+  /** How many statements hold. */
+  verdict: string;
+  /** One sentence: what holds, what does not, what is not known. */
+  summary: string;
+  /** RA1 to RA4. */
+  statements: AlignmentStatement[];
+  /** Samples at which the Jacobians are taken. */
+  samples: number;
+  /** Directions that the Jacobians may have. */
+  classes: number;
+  /** RA1: 1 for a straight path of the representations. */
+  line_shape: number | null;
+  /** RA1: mean cosine of adjacent steps. */
+  step_cosine: number | null;
+  /** RA1: standard deviation of step lengths over their mean. */
+  spacing_variation: number | null;
+  /** RA2: 0 for shared singular vectors, 1 for unrelated ones. */
+  misalignment: number | null;
+  /** RA2 with left and right singular vectors exchanged. */
+  reversed_misalignment: number | null;
+  /** RA4: how the largest singular value depends on depth. */
+  law: DepthLaw;
+  /** The network from input to output; null if not all are known. */
+  whole: LogSingularValues | null;
+  /** Every residual block, in order. */
+  blocks: Block[];
+  /** Misalignment of block i with the singular vectors of block j. */
+  pairs: ((number | null)[])[];
+  /** Modules whose additions are no residual branch. */
+  left_out: Omission[];
+  /** Remarks on the measurement. */
+  notes: string[];
+  /** Time that it took. */
+  seconds: number;
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
 /** How likely it is that the network trains; the worst finding decides. */
 export type Verdict = "HEALTHY" | "AT RISK" | "SICK";
 
@@ -196,137 +327,6 @@ export interface Layer {
   weight_spectrum?: WeightSpectrum;
 }
 
-/** A module, parameter or branch that was left out. */
-export interface Omission {
-  /** Its name. */
-  name: string;
-  /** Why it was left out. */
-  reason: string;
-}
-
-/** One of the statements RA1 to RA4: what it says, the number that decides it, and its limit. */
-export interface AlignmentStatement {
-  /** Which of the four. */
-  key: string;
-  /** What it says. */
-  statement: string;
-  /** The number that decides it, in words. */
-  quantity: string;
-  /** Median of this number over samples; null if it could not be measured. */
-  value: number | null;
-  /** Limit of the number. */
-  limit: number;
-  /** Whether the number must be above the limit, or below. */
-  above: boolean;
-  /** Whether the statement holds; null if it could not be measured. */
-  holds: boolean | null;
-}
-
-/** RA4: the line of 1/σ₁ over depth, and the exponent of depth in σ₁. */
-export interface DepthLaw {
-  /** Slope of the line. */
-  slope: number | null;
-  /** Intercept of the line. */
-  intercept: number | null;
-  /** Share of the variance that the line explains. */
-  r_squared: number | null;
-  /** Exponent of depth in σ₁; -1 is the law. */
-  exponent: number | null;
-}
-
-/** Logarithms of the singular values of the Jacobian of the whole network. */
-export interface LogSingularValues {
-  /** Their mean; 0 for dynamical isometry. */
-  mean_log: number | null;
-  /** Their standard deviation; 0 for dynamical isometry. */
-  spread_log: number | null;
-}
-
-/** The Jacobian of one residual branch, without the skip connection. */
-export interface Block {
-  /** Name of the block. */
-  name: string;
-  /** What runs beside the branch. */
-  skip: string;
-  /** Activation after the sum; its slope multiplies the Jacobian. */
-  activation: string | null;
-  /** Columns of the Jacobian. */
-  inputs: number;
-  /** Rows of the Jacobian. */
-  outputs: number;
-  /** Largest singular values. */
-  singular_values: (number | null)[];
-  /** Largest error of the first, relative; 0 where it is exact. */
-  relative_error: number | null;
-  /** RA3: first singular value past the number of classes, over the largest. */
-  rank_ratio: number | null;
-  /** RA3: share of the energy in as many directions as there are classes. */
-  top_energy: number | null;
-  /** RA2: mean over the other blocks; 0 for shared singular vectors. */
-  misalignment: number | null;
-  /** Length of what the block adds; null between stages. */
-  step: number | null;
-  /** Whether the Jacobian is zero at every sample. */
-  dead: boolean;
-}
-
-/** What the numbers were made with. */
-export interface Environment {
-  /** Version of Orthoscope. */
-  orthoscope: string;
-  /** Version of Python. */
-  python: string;
-  /** Version of PyTorch. */
-  torch: string;
-  /** Operating system and processor, as Python names them. */
-  platform: string;
-  /** Threads that PyTorch used. */
-  threads: number;
-}
-
-/** How the Jacobians of residual blocks align; numbers are medians over samples, null is undefined. */
-export interface ResidualDocument {
-  schema: "orthoscope.residual/1";
-  /** Name of the network. */
-  name: string;
-  /** How many statements hold. */
-  verdict: string;
-  /** One sentence: what holds, what does not, what is not known. */
-  summary: string;
-  /** RA1 to RA4. */
-  statements: AlignmentStatement[];
-  /** Samples at which the Jacobians are taken. */
-  samples: number;
-  /** Directions that the Jacobians may have. */
-  classes: number;
-  /** RA1: 1 for a straight path of the representations. */
-  line_shape: number | null;
-  /** RA1: mean cosine of adjacent steps. */
-  step_cosine: number | null;
-  /** RA1: standard deviation of step lengths over their mean. */
-  spacing_variation: number | null;
-  /** RA2: 0 for shared singular vectors, 1 for unrelated ones. */
-  misalignment: number | null;
-  /** RA2 with left and right singular vectors exchanged. */
-  reversed_misalignment: number | null;
-  /** RA4: how the largest singular value depends on depth. */
-  law: DepthLaw;
-  /** The network from input to output; null if not all are known. */
-  whole: LogSingularValues | null;
-  /** Every residual block, in order. */
-  blocks: Block[];
-  /** Misalignment of block i with the singular vectors of block j. */
-  pairs: ((number | null)[])[];
-  /** Modules whose additions are no residual branch. */
-  left_out: Omission[];
-  /** Remarks on the measurement. */
-  notes: string[];
-  /** Time that it took. */
-  seconds: number;
-  /** What the numbers were made with. */
-  environment: Environment;
-}
-
 /** A place in the trainability plane. */
 export interface Effect {
   /** Orthogonality gap; null if unknown. */
@@ -432,6 +432,172 @@ export interface DiagnosisDocument {
   environment: Environment;
 }
 
+/** The verdict before and after a change. */
+export interface Verdicts {
+  /** Before the change. */
+  before: Verdict;
+  /** After the change. */
+  after: Verdict;
+}
+
+/** One number before and after a change. */
+export interface NumberPair {
+  /** Name of the number. */
+  name: string;
+  /** Before the change. */
+  before: number | null;
+  /** After the change. */
+  after: number | null;
+  /** Its unit. */
+  unit: string;
+}
+
+/** What was found in only one of two networks. */
+export interface ChangedFinding {
+  /** Name of the check. */
+  check: string;
+  /** What the check looks for. */
+  symptom: Symptom;
+  /** How bad it is. */
+  severity: Verdict;
+  /** Module where it begins. */
+  layer: string | null;
+  /** One sentence: what was found. */
+  reason: string;
+}
+
+/** The class of a module before and after a change; null where it was not there. */
+export interface KindPair {
+  /** Before the change. */
+  before: string | null;
+  /** After the change. */
+  after: string | null;
+}
+
+/** One module call before and after a change; null where it was not there. */
+export interface LayerPair {
+  /** Name of the module. */
+  name: string;
+  /** 0 for the first call of this module in the pass. */
+  call: number;
+  /** Class of the module. */
+  kind: KindPair;
+  /** Weight layers from the input; null without a weight matrix. */
+  depth: number | null;
+  /** Index of the layer before the change. */
+  before: number | null;
+  /** Index of the layer after the change. */
+  after: number | null;
+}
+
+/** Two diagnoses whole, and what changed between them. */
+export interface ComparisonDocument {
+  schema: "orthoscope.comparison/2";
+  /** Name of the network after the change. */
+  name: string;
+  /** Both verdicts. */
+  verdict: Verdicts;
+  /** Whether what was sick or at risk improved and what was healthy stayed so. */
+  improved: boolean;
+  /** One sentence: what changed. */
+  summary: string;
+  /** The main numbers of the network. */
+  numbers: NumberPair[];
+  /** What was found before and is not found any more. */
+  vanished: ChangedFinding[];
+  /** What is found now and was not before. */
+  appeared: ChangedFinding[];
+  /** Every module call, in order; what is gone comes last. */
+  layers: LayerPair[];
+  /** Diagnosis before the change. */
+  before: DiagnosisDocument;
+  /** Diagnosis after the change. */
+  after: DiagnosisDocument;
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** One training at one learning rate. */
+export interface Run {
+  /** The learning rate. */
+  learning_rate: number;
+  /** Mean loss of the last steps; null if it is not finite. */
+  final: number | null;
+  /** Least loss; null if it is not finite. */
+  best: number | null;
+  /** Why it ended early; empty if it did not. */
+  stopped: string;
+  /** Loss of every step; null where it is not finite. */
+  losses: (number | null)[];
+}
+
+/** A short training at several learning rates, beside guessing and beside a shallow network. */
+export interface ConfirmationDocument {
+  schema: "orthoscope.confirmation/1";
+  /** Name of the network. */
+  name: string;
+  /** Verdict that is confirmed or refuted. */
+  verdict: Verdict;
+  /** What became of the training. */
+  outcome: string;
+  /** Whether the verdict was right; null if training does not decide it. */
+  confirmed: boolean | null;
+  /** One sentence: the loss, beside the loss of guessing and of the reference. */
+  summary: string;
+  /** The best over learning rates; null if all diverged. */
+  final_loss: number | null;
+  /** Loss of the best constant output. */
+  guessing_loss: number | null;
+  /** Loss of the reference after the same training. */
+  reference_loss: number | null;
+  /** What the reference is. */
+  reference: string;
+  /** Where the data came from. */
+  source: string;
+  /** Steps of every training. */
+  steps: number;
+  /** One training for each learning rate. */
+  runs: Run[];
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
+/** How a fix ended. */
+export type FixOutcome = "fixed" | "improved" | "healthy before" | "trained weights left alone" | "nothing helped";
+
+/** Short trainings of the network before and after a fix. */
+export interface Confirmations {
+  /** Before the fix. */
+  before: ConfirmationDocument;
+  /** After the fix. */
+  after: ConfirmationDocument;
+}
+
+/** What was done to a copy of a network, what else was considered, and the network before and after. */
+export interface FixDocument {
+  schema: "orthoscope.fix/2";
+  /** Name of the network. */
+  name: string;
+  /** How the fix ended. */
+  outcome: FixOutcome;
+  /** One sentence: what was done and what came of it. */
+  sentence: string;
+  /** Both verdicts. */
+  verdict: Verdicts;
+  /** Changes that were made, in order. */
+  steps: Prescription[];
+  /** All changes that were considered. */
+  plan: Prescription[];
+  /** Code that makes the changes again; empty if there are none. */
+  snippet: string;
+  /** The network before and after. */
+  comparison: ComparisonDocument;
+  /** Short trainings before and after; null if none was made. */
+  confirmation: Confirmations | null;
+  /** What the numbers were made with. */
+  environment: Environment;
+}
+
 /** What one check found at one depth. */
 export interface DepthFinding {
   /** Name of the check. */
@@ -523,172 +689,6 @@ export interface PredictionDocument {
   environment: Environment;
 }
 
-/** The verdict before and after a change. */
-export interface Verdicts {
-  /** Before the change. */
-  before: Verdict;
-  /** After the change. */
-  after: Verdict;
-}
-
-/** One number before and after a change. */
-export interface NumberPair {
-  /** Name of the number. */
-  name: string;
-  /** Before the change. */
-  before: number | null;
-  /** After the change. */
-  after: number | null;
-  /** Its unit. */
-  unit: string;
-}
-
-/** What was found in only one of two networks. */
-export interface ChangedFinding {
-  /** Name of the check. */
-  check: string;
-  /** What the check looks for. */
-  symptom: Symptom;
-  /** How bad it is. */
-  severity: Verdict;
-  /** Module where it begins. */
-  layer: string | null;
-  /** One sentence: what was found. */
-  reason: string;
-}
-
-/** The class of a module before and after a change; null where it was not there. */
-export interface KindPair {
-  /** Before the change. */
-  before: string | null;
-  /** After the change. */
-  after: string | null;
-}
-
-/** One module call before and after a change; null where it was not there. */
-export interface LayerPair {
-  /** Name of the module. */
-  name: string;
-  /** 0 for the first call of this module in the pass. */
-  call: number;
-  /** Class of the module. */
-  kind: KindPair;
-  /** Weight layers from the input; null without a weight matrix. */
-  depth: number | null;
-  /** Index of the layer before the change. */
-  before: number | null;
-  /** Index of the layer after the change. */
-  after: number | null;
-}
-
-/** Two diagnoses whole, and what changed between them. */
-export interface ComparisonDocument {
-  schema: "orthoscope.comparison/2";
-  /** Name of the network after the change. */
-  name: string;
-  /** Both verdicts. */
-  verdict: Verdicts;
-  /** Whether what was sick or at risk improved and what was healthy stayed so. */
-  improved: boolean;
-  /** One sentence: what changed. */
-  summary: string;
-  /** The main numbers of the network. */
-  numbers: NumberPair[];
-  /** What was found before and is not found any more. */
-  vanished: ChangedFinding[];
-  /** What is found now and was not before. */
-  appeared: ChangedFinding[];
-  /** Every module call, in order; what is gone comes last. */
-  layers: LayerPair[];
-  /** Diagnosis before the change. */
-  before: DiagnosisDocument;
-  /** Diagnosis after the change. */
-  after: DiagnosisDocument;
-  /** What the numbers were made with. */
-  environment: Environment;
-}
-
-/** How a fix ended. */
-export type FixOutcome = "fixed" | "improved" | "healthy before" | "trained weights left alone" | "nothing helped";
-
-/** One training at one learning rate. */
-export interface Run {
-  /** The learning rate. */
-  learning_rate: number;
-  /** Mean loss of the last steps; null if it is not finite. */
-  final: number | null;
-  /** Least loss; null if it is not finite. */
-  best: number | null;
-  /** Why it ended early; empty if it did not. */
-  stopped: string;
-  /** Loss of every step; null where it is not finite. */
-  losses: (number | null)[];
-}
-
-/** A short training at several learning rates, beside guessing and beside a shallow network. */
-export interface ConfirmationDocument {
-  schema: "orthoscope.confirmation/1";
-  /** Name of the network. */
-  name: string;
-  /** Verdict that is confirmed or refuted. */
-  verdict: Verdict;
-  /** What became of the training. */
-  outcome: string;
-  /** Whether the verdict was right; null if training does not decide it. */
-  confirmed: boolean | null;
-  /** One sentence: the loss, beside the loss of guessing and of the reference. */
-  summary: string;
-  /** The best over learning rates; null if all diverged. */
-  final_loss: number | null;
-  /** Loss of the best constant output. */
-  guessing_loss: number | null;
-  /** Loss of the reference after the same training. */
-  reference_loss: number | null;
-  /** What the reference is. */
-  reference: string;
-  /** Where the data came from. */
-  source: string;
-  /** Steps of every training. */
-  steps: number;
-  /** One training for each learning rate. */
-  runs: Run[];
-  /** What the numbers were made with. */
-  environment: Environment;
-}
-
-/** Short trainings of the network before and after a fix. */
-export interface Confirmations {
-  /** Before the fix. */
-  before: ConfirmationDocument;
-  /** After the fix. */
-  after: ConfirmationDocument;
-}
-
-/** What was done to a copy of a network, what else was considered, and the network before and after. */
-export interface FixDocument {
-  schema: "orthoscope.fix/2";
-  /** Name of the network. */
-  name: string;
-  /** How the fix ended. */
-  outcome: FixOutcome;
-  /** One sentence: what was done and what came of it. */
-  sentence: string;
-  /** Both verdicts. */
-  verdict: Verdicts;
-  /** Changes that were made, in order. */
-  steps: Prescription[];
-  /** All changes that were considered. */
-  plan: Prescription[];
-  /** Code that makes the changes again; empty if there are none. */
-  snippet: string;
-  /** The network before and after. */
-  comparison: ComparisonDocument;
-  /** Short trainings before and after; null if none was made. */
-  confirmation: Confirmations | null;
-  /** What the numbers were made with. */
-  environment: Environment;
-}
-
 /** The state of a network after some optimizer steps. */
 export interface Snapshot {
   /** Optimizer steps taken before it. */
@@ -775,7 +775,7 @@ export interface WatchDocument {
 }
 
 /** What the page can draw. */
-export type AnyDocument = DiagnosisDocument | PredictionDocument | ResidualDocument | ComparisonDocument | FixDocument | ConfirmationDocument | WatchDocument;
+export type AnyDocument = ResidualDocument | DiagnosisDocument | ComparisonDocument | ConfirmationDocument | FixDocument | PredictionDocument | WatchDocument;
 
 /** Symptoms in the words of the field. */
 export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collapse", "vanish": "vanishing gradients", "explode": "exploding gradients", "degenerate input": "degenerate input"};

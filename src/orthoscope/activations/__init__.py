@@ -1,8 +1,8 @@
 """Activations: one table by name, as modules and as functions of one number, and closer to the identity.
 
 * `table`: `ACTIVATIONS`, name -> function, kinks, module; an activation as a function of one real number, for theory.
-* `modules`: a module of any choice; `ShapedActivation`, `CenteredActivation`, `BlendedActivation`.
-* `placement`: find the activation modules of a model and replace them in place.
+* `modules`: a module of any choice; `ShapedActivation`, `CenteredActivation`, `BlendedActivation`; those of a model.
+* `placement`: replace the activation modules of a model in place.
 * `gain_law`: the explosion rate of gradients as a function of the gain, and gains that bound the total.
 
 How strong the activations of a model should be is chosen in `orthoscope.prescriptions`.
@@ -17,12 +17,12 @@ from orthoscope.activations.modules import (
     ShapedActivation,
     activation,
     activation_module,
+    activation_modules,
     toward_identity,
     value_and_slope_at_zero,
 )
 from orthoscope.activations.placement import (
     LeakyChange,
-    activation_modules,
     blend_activations_,
     linearizable_activations,
     shape_activations_,

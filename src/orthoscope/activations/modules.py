@@ -11,14 +11,14 @@ the same at every scale. `toward_identity` chooses between them. Gains and share
 import copy
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from orthoscope.activations.table import Pointwise, entry_named, out_of_place, slope_of
+from orthoscope.activations.table import Pointwise, entry_named, out_of_place, require_elementwise, slope_of
 
 Activation: TypeAlias = str | nn.Module | type[nn.Module] | Callable[[], nn.Module] | Pointwise
 
@@ -209,3 +209,52 @@ def value_and_slope_at_zero(activation: nn.Module) -> tuple[float, float]:
     with torch.no_grad():
         value = twin(origin.clone())  # a clone: it may work in place
     return float(value), float(slope_of(twin)(origin))
+
+
+# Modules that hold another activation.
+_WRAPPERS = (ShapedActivation, CenteredActivation, BlendedActivation)
+
+
+def activation_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Activations with their names, in order of definition; a wrapped one counts once. No module is run.
+
+    A module that is in several places is yielded under each name.
+
+    Args:
+        model: Searched, not changed.
+    """
+    known: dict[str, bool] = {}
+    wrapper = None
+    for name, module in named_modules(model).items():
+        is_wrapper = isinstance(module, _WRAPPERS)
+        if not name or (wrapper and name.startswith(wrapper)) or (list(module.children()) and not is_wrapper):
+            continue
+        wrapper = f"{name}." if is_wrapper else wrapper  # what it wraps comes next
+        # Tested once per printed form: a deep network has few kinds of activations.
+        text = f"{type(module).__module__}.{type(module).__qualname__} {module!r}"
+        if text not in known:
+            known[text] = is_activation(module)
+        if known[text]:
+            yield name, module
+
+
+def is_activation(module: nn.Module) -> bool:
+    """True if the module has no state and computes one nonlinear function of each entry."""
+    if next(module.parameters(), None) is not None or next(module.buffers(), None) is not None:
+        return False
+    if "drop" in type(module).__name__.lower():
+        return False
+    # A copy, and `forward` instead of a call: counters and hooks of the user's module are not touched.
+    function = copy.deepcopy(module).eval().forward
+    try:
+        require_elementwise(type(module).__name__, function)
+    except ValueError:
+        return False
+    with torch.no_grad():
+        values = function(torch.linspace(-3.1, 3.3, 12, dtype=torch.float64))
+    return bool((values[2:] - 2 * values[1:-1] + values[:-2]).abs().max() >= 1e-9)
+
+
+def named_modules(model: nn.Module) -> dict[str, nn.Module]:
+    """Modules by name, one under several names several times: it may get several gains."""
+    return dict(model.named_modules(remove_duplicate=False))

@@ -1,11 +1,11 @@
-r"""Find the activation modules of a model, and replace them in place by shaped, leaky or blended ones.
+r"""Replace the activation modules of a model in place by shaped, leaky or blended ones.
 
 Only modules can be replaced. A function called inside a `forward`, such as `F.relu`, is not visible from outside.
 """
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -13,51 +13,10 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils import parametrize
 
-from orthoscope.activations.modules import BlendedActivation, CenteredActivation, ShapedActivation, toward_identity
+from orthoscope.activations.modules import ShapedActivation, activation_modules, named_modules, toward_identity
 from orthoscope.activations.table import require_elementwise
 
-_WRAPPERS = (ShapedActivation, CenteredActivation, BlendedActivation)
 _NEAR_ZERO = 1e-6
-
-
-def activation_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Activations with their names, in order of definition; a wrapped one counts once. No module is run.
-
-    A module that is in several places is yielded under each name.
-
-    Args:
-        model: Searched, not changed.
-    """
-    known: dict[str, bool] = {}
-    wrapper = None
-    for name, module in _modules(model).items():
-        is_wrapper = isinstance(module, _WRAPPERS)
-        if not name or (wrapper and name.startswith(wrapper)) or (list(module.children()) and not is_wrapper):
-            continue
-        wrapper = f"{name}." if is_wrapper else wrapper  # what it wraps comes next
-        # Tested once per printed form: a deep network has few kinds of activations.
-        text = f"{type(module).__module__}.{type(module).__qualname__} {module!r}"
-        if text not in known:
-            known[text] = is_activation(module)
-        if known[text]:
-            yield name, module
-
-
-def is_activation(module: nn.Module) -> bool:
-    """True if the module has no state and computes one nonlinear function of each entry."""
-    if next(module.parameters(), None) is not None or next(module.buffers(), None) is not None:
-        return False
-    if "drop" in type(module).__name__.lower():
-        return False
-    # A copy, and `forward` instead of a call: counters and hooks of the user's module are not touched.
-    function = copy.deepcopy(module).eval().forward
-    try:
-        require_elementwise(type(module).__name__, function)
-    except ValueError:
-        return False
-    with torch.no_grad():
-        values = function(torch.linspace(-3.1, 3.3, 12, dtype=torch.float64))
-    return bool((values[2:] - 2 * values[1:-1] + values[:-2]).abs().max() >= 1e-9)
 
 
 def blend_activations_(model: nn.Module, strengths: Mapping[str, float]) -> list[str]:
@@ -98,10 +57,10 @@ def linearizable_activations(model: nn.Module) -> list[str]:
     Args:
         model: Searched, not changed.
     """
-    inside = [f"{name}." for name, module in _modules(model).items() if isinstance(module, ShapedActivation)]
+    inside = [f"{name}." for name, module in named_modules(model).items() if isinstance(module, ShapedActivation)]
     return [
         name
-        for name, module in _modules(model).items()
+        for name, module in named_modules(model).items()
         if not name.startswith(tuple(inside)) and _is_linearizable(module)
     ]
 
@@ -122,7 +81,7 @@ def shape_activations_(model: nn.Module, gains: Mapping[str, float] | int | floa
     """
     if not isinstance(gains, Mapping):
         gains = dict.fromkeys(require_linearizable(model), float(gains))
-    modules = _modules(model)
+    modules = named_modules(model)
     unknown = sorted(set(gains) - set(modules) | {name for name in gains if not name})
     if unknown:
         raise ValueError(f"the model has no module named {unknown[0]!r} to shape: see linearizable_activations(model)")
@@ -148,11 +107,6 @@ def require_linearizable(model: nn.Module) -> list[str]:
             f"ReLU-like modules do not change with a gain (see shape_leaky_); modules found: {', '.join(kinds)}"
         )
     return found
-
-
-def _modules(model: nn.Module) -> dict[str, nn.Module]:
-    # With duplicates: one module under two names may get two gains.
-    return dict(model.named_modules(remove_duplicate=False))
 
 
 def _is_linearizable(module: nn.Module) -> bool:
@@ -207,7 +161,7 @@ def shape_leaky_(model: nn.Module, slope: int | float, *, rescale: bool = True) 
     """
     if not 0 <= slope <= 1:
         raise ValueError(f"the slope below zero is {slope}, but must be between 0 (ReLU) and 1 (linear)")
-    modules = _modules(model)
+    modules = named_modules(model)
     found = [name for name, module in modules.items() if _is_leaky(module) and name]
     if not found:
         raise ValueError(

@@ -1,11 +1,9 @@
 """The one definition of every document: typed dataclasses, from which schema.json and the page's types are generated.
 
 `diagnosis`, `prediction`, `residual`, `changes`, `training` and `evidence` hold the dataclasses, `conversion` turns
-them into JSON data and back, `quantities` says what every number means, and `generation` writes the generated files.
+them into JSON data and back, and `quantities` says what every number means. `viewer/generate.py` writes what is
+generated.
 """
-
-from collections.abc import Mapping
-from typing import Any, get_args
 
 from orthoscope.report.document.changes import (
     ChangedFinding,
@@ -20,7 +18,7 @@ from orthoscope.report.document.changes import (
     Run,
     Verdicts,
 )
-from orthoscope.report.document.conversion import Number, Part, copied, finite, from_data, to_data
+from orthoscope.report.document.conversion import KINDS, Number, Part, as_document, copied, finite, from_data, to_data
 from orthoscope.report.document.diagnosis import (
     DiagnosisDocument,
     Expected,
@@ -68,33 +66,9 @@ Document = (
     | ConfirmationDocument
     | WatchDocument
 )
-DRAWN: tuple[type[Part], ...] = get_args(Document)  # kinds that have views
-KINDS: dict[str, type[Part]] = {  # by schema
-    str(kind.schema): kind  # type: ignore[attr-defined]
-    for kind in (*DRAWN, ReportDocument, WatchRecordDocument, MuonPlanDocument, EvidenceDocument)
-}
-
-
-def as_document(content: Any) -> Document:
-    """Return a document as its dataclass: itself, or read from its JSON data.
-
-    Raises:
-        ValueError: If it has no schema that this version draws, or does not fit its schema.
-    """
-    if isinstance(content, Document):
-        return content
-    schema = content.get("schema") if isinstance(content, Mapping) else None
-    known = {name.partition("/")[0]: kind for name, kind in KINDS.items() if kind in DRAWN}
-    kind = known.get(schema.partition("/")[0]) if isinstance(schema, str) else None
-    if kind is None:
-        names = ", ".join(name for name, one in KINDS.items() if one in DRAWN)
-        raise ValueError(f"cannot draw a document of schema {schema!r}: this version draws {names}")
-    document: Document = from_data(kind, content)  # type: ignore[assignment]
-    return document
-
 
 __all__ = [
-    "QUANTITIES", "AlignmentStatement", "Block", "ChangedFinding", "CheckedStatement", "ComparedNumber",
+    "KINDS", "QUANTITIES", "AlignmentStatement", "Block", "ChangedFinding", "CheckedStatement", "ComparedNumber",
     "ComparisonDocument", "ConfirmationDocument", "Confirmations", "Depth", "DepthFinding", "DepthLaw",
     "DiagnosisDocument", "Document", "Effect", "Environment", "EvidenceDocument", "Expected",
     "ExperimentRecord", "Finding", "FixDocument", "FixOutcome", "Gram", "KindPair", "Layer", "LayerPair",

@@ -60,7 +60,7 @@ class LayerPair(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonDocument(Part):
+class ComparisonDocument(Part, drawn=True):
     """Two diagnoses whole, and what changed between them."""
 
     schema: Literal["orthoscope.comparison/2"] = "orthoscope.comparison/2"
@@ -96,7 +96,7 @@ class Run(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfirmationDocument(Part):
+class ConfirmationDocument(Part, drawn=True):
     """A short training at several learning rates, beside guessing and beside a shallow network."""
 
     schema: Literal["orthoscope.confirmation/1"] = "orthoscope.confirmation/1"
@@ -134,7 +134,7 @@ class Confirmations(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixDocument(Part):
+class FixDocument(Part, drawn=True):
     """What was done to a copy of a network, what else was considered, and the network before and after."""
 
     schema: Literal["orthoscope.fix/2"] = "orthoscope.fix/2"

@@ -16,9 +16,25 @@ from dataclasses import MISSING, Field, dataclass, fields
 from enum import Enum
 from functools import partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+if TYPE_CHECKING:
+    from orthoscope.report.document import Document
 
 Number = int | float  # JSON has one kind: a writer may turn 1.0 into 1
+
+
+KINDS: "dict[str, type[Part]]" = {}  # kinds of documents, by schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +42,15 @@ class Part:
     """Base of every document and of every object inside one.
 
     When it is made, a number that is not finite becomes None or, within a mapping, is left out; lists become tuples.
+    A class with a `schema` is a kind of document; `drawn=True` if there are views of it.
     """
+
+    drawn = False
+
+    def __init_subclass__(cls, drawn: bool = False) -> None:
+        cls.drawn = drawn
+        if "schema" in vars(cls):
+            KINDS[vars(cls)["schema"]] = cls
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -70,6 +94,23 @@ def _declared(field: "Field[Any]", hint: Any) -> Declared:
         keywords = next((extra for extra in extras if isinstance(extra, dict)), {})
     optional = field.default is None and field.default is not MISSING
     return Declared(field.name, field.name.rstrip("_"), hint, description, keywords, optional)
+
+
+def as_document(content: Any) -> "Document":
+    """Return a document that has views as its dataclass: itself, or read from its JSON data.
+
+    Raises:
+        ValueError: If it has no schema that this version draws, or does not fit its schema.
+    """
+    if isinstance(content, Part) and content.drawn:
+        return content  # type: ignore[return-value]
+    schema = content.get("schema") if isinstance(content, Mapping) else None
+    drawn = {name: kind for name, kind in KINDS.items() if kind.drawn}
+    known = {name.partition("/")[0]: kind for name, kind in drawn.items()}
+    kind = known.get(schema.partition("/")[0]) if isinstance(schema, str) else None
+    if kind is None:
+        raise ValueError(f"cannot draw a document of schema {schema!r}: this version draws {', '.join(drawn)}")
+    return from_data(kind, content)  # type: ignore[return-value]
 
 
 def copied(kind: type[P], source: object, /, **others: Any) -> P:

@@ -199,7 +199,7 @@ class Seeds(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnosisDocument(Part):
+class DiagnosisDocument(Part, drawn=True):
     """One network: verdict, findings, and the numbers of every layer."""
 
     schema: Literal["orthoscope.diagnosis/3"] = "orthoscope.diagnosis/3"

@@ -56,7 +56,7 @@ class Limit(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictionDocument(Part):
+class PredictionDocument(Part, drawn=True):
     """A network that was not built, by depth: numbers that theory gives, and what the rules make of them."""
 
     schema: Literal["orthoscope.prediction/1"] = "orthoscope.prediction/1"

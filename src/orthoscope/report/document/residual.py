@@ -62,7 +62,7 @@ class Block(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResidualDocument(Part):
+class ResidualDocument(Part, drawn=True):
     """How the Jacobians of residual blocks align; numbers are medians over samples, null is undefined."""
 
     schema: Literal["orthoscope.residual/1"] = "orthoscope.residual/1"

@@ -61,7 +61,7 @@ class Snapshot(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchDocument(Part):
+class WatchDocument(Part, drawn=True):
     """One network in training: snapshots of it, and what steps of optimizers did to its matrices."""
 
     schema: Literal["orthoscope.watch/3"] = "orthoscope.watch/3"
