@@ -55,7 +55,7 @@ def test_metric_ignores_rotation_of_the_units(name: str, centered: bool, batch: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*NAMES, "mean_energy"])
+@pytest.mark.parametrize("name", [*NAMES, "mean_energy", "length_spread"])
 @given(batch=batches)
 def test_metric_ignores_the_order_of_samples(name: str, batch: tuple[int, int, int]) -> None:
     samples = hidden(*batch)
@@ -64,7 +64,7 @@ def test_metric_ignores_the_order_of_samples(name: str, batch: tuple[int, int, i
     assert same(metric(samples[order]), metric(samples), 1e-6)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "mean_energy"])
+@pytest.mark.parametrize("name", [*NAMES, "mean_energy", "length_spread"])
 def test_metric_of_a_stack_is_the_stack_of_metrics(name: str) -> None:
     stack = torch.stack([hidden(5, 8, seed) for seed in range(40)]).reshape(4, 10, 5, 8)
     metric = getattr(metrics, name)
@@ -107,7 +107,7 @@ def test_ranks_are_ordered(batch: tuple[int, int, int]) -> None:
     assert 1 <= float(metrics.effective_rank(samples)) <= most + 1e-9
 
 
-@pytest.mark.parametrize("name", [*NAMES, "mean_energy"])
+@pytest.mark.parametrize("name", [*NAMES, "mean_energy", "length_spread"])
 def test_a_batch_of_zeros_has_no_value_but_its_rank(name: str) -> None:
     value = float(getattr(metrics, name)(torch.zeros(4, 6)))
     assert value == 0 if name == "numerical_rank" else math.isnan(value)

@@ -28,7 +28,7 @@ def sample(shape: tuple[int, int], dtype: torch.dtype = torch.float64) -> torch.
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", [*REPRESENTATION, *WEIGHT, "mean_energy", "log_norm"])
+@pytest.mark.parametrize("name", [*REPRESENTATION, *WEIGHT, "mean_energy", "length_spread", "log_norm"])
 def test_metric_is_its_definition(name: str, shape: tuple[int, int]) -> None:
     matrix = sample(shape)
     assert float(getattr(metrics, name)(matrix)) == pytest.approx(getattr(slow_twins, name)(matrix), rel=1e-11)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import statistics
 
 import mpmath
 import torch
@@ -62,6 +63,11 @@ def mean_energy(hidden: Tensor) -> float:
     rows = rows_of(hidden)
     mean = [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
     return len(rows) * dot(mean, mean) / math.fsum(dot(row, row) for row in rows)
+
+
+def length_spread(hidden: Tensor) -> float:
+    lengths = [math.sqrt(dot(row, row)) for row in rows_of(hidden)]
+    return statistics.pstdev(lengths) / statistics.fmean(lengths)
 
 
 def singular_values(matrix: Tensor, digits: int = 40) -> list[float]:
