@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from browser.chromium import Browser
 from browser.reports import Document, fifty_layers, thousand_layers
 from orthoscope import report
-from orthoscope.cli.diagnose import with_seeds
+from orthoscope.diagnosis.targets import with_seeds
 from orthoscope.report.document import DiagnosisDocument, from_data, to_data
 from orthoscope.report.wording import number
 from report.changes import prescription

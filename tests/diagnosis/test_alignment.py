@@ -39,7 +39,7 @@ def aligned() -> nn.Module:
 def test_a_network_built_to_be_aligned_is(aligned: nn.Module) -> None:
     found = orthoscope.align(aligned, torch.randn(4, 16), samples=4, classes=1)
     assert found.verdict == "ALIGNED"
-    assert found.summary.startswith("RA1, RA2, RA3, RA4 hold. Good news: ")
+    assert found.summary.startswith("RA1, RA2, RA3, RA4 hold. Good: ")
     VALIDATOR.validate(found.document())
     assert str(found).startswith("VERDICT      ALIGNED")
 

@@ -72,7 +72,7 @@ def test_a_network_that_trains_at_every_depth_says_so() -> None:
 def test_a_network_that_never_trains_says_so() -> None:
     forecast = predict("mlp(activation=sigmoid, init=xavier, depth=10..20)")
     assert forecast.deepest is None
-    assert forecast.summary.startswith("does not train: at depth 10 ")
+    assert forecast.summary.startswith("healthy at no depth; at depth 10, ")
 
 
 @pytest.mark.slow

@@ -135,9 +135,10 @@ def test_a_comparison_lists_what_vanished_and_pairs_layers(fixed: orthoscope.Fix
     assert not comparison.appeared
     turned = orthoscope.compare(fixed.after, fixed.before)
     assert turned.appeared == comparison.vanished
-    row = next(row for row in comparison.document()["layers"] if row["name"] == "head")
-    assert row["before"]["gap"] == fixed.before.layers[-1].gap
-    assert row["after"]["gap"] == fixed.after.layers[-1].gap
+    document = comparison.document()
+    row = next(row for row in document["layers"] if row["name"] == "head")
+    for when, diagnosis in (("before", fixed.before), ("after", fixed.after)):
+        assert document[when]["layers"][row[when]]["sample_view"]["gap"] == diagnosis.layers[-1].gap
     assert comparison.markdown().startswith("**Orthoscope: SICK → HEALTHY**")
     assert f"| orthogonality gap | {fixed.before.gap:.3f} |" in comparison.markdown()
     assert "COMPARED" in str(comparison)
