@@ -19,7 +19,7 @@ import api_pages
 ROOT = Path(__file__).parent.parent
 BESIDE = "beside"  # the folder of the site for what lies outside docs/
 _LINK = re.compile(r"\]\(\.\./([^)#\s]+)")
-_FOLDER = re.compile(r"\[([^\]]+)\]\(\.\./([^)#\s]+)\)")  # a site has no page for a folder
+_FOLDER = re.compile(r"\[([^\]]+)\]\((?:\.\./)?([^)#\s]+)\)")  # a site has no page for a folder
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 # What latex2mathml does not know, in words that it does.
 _OTHER_WORDS = (
@@ -55,9 +55,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links out of docs/ lead to the copies; links of the copies lead back."""
+    markdown = _FOLDER.sub(lambda link: link[1] if (ROOT / link[2]).is_dir() else link[0], markdown)
     if page.file.src_uri.startswith(f"{BESIDE}/"):
         return markdown.replace("](docs/", "](../")
-    markdown = _FOLDER.sub(lambda link: link[1] if (ROOT / link[2]).is_dir() else link[0], markdown)
     return _LINK.sub(rf"]({BESIDE}/\1", markdown)
 
 

@@ -184,7 +184,7 @@ def test_the_glossary_has_every_quantity_and_every_verdict_at_a_stable_anchor() 
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built strictly: a broken link, anchor or reference ends the build."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
     built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert built.returncode == 0, built.stdout + built.stderr
