@@ -75,6 +75,9 @@ def test_flags_buffers_hooks_and_the_global_generator_are_as_before() -> None:
 def test_a_constant_batch_is_refused_by_the_name_of_the_layer_and_changes_nothing() -> None:
     model = MLP(depth=2, width=4)
     before = {name: value.clone() for name, value in model.state_dict().items()}
+    generator = seeded(3)
+    state = generator.get_state()
     with pytest.raises(ValueError, match=r"layer 'layers.0.linear' has variance 0.0"):
-        lsuv_(model, torch.zeros(8, 4))
+        lsuv_(model, torch.zeros(8, 4), generator=generator)
+    assert torch.equal(generator.get_state(), state)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
