@@ -9,10 +9,10 @@ from torch import Tensor
 from orthoscope.linalg.precision import float32_products_are_exact, in_full_precision, to_double
 
 # Elements converted at once, a megabyte in float64: a wide layer is never copied whole.
-_BLOCK_ELEMENTS = 1 << 17
+BLOCK_ELEMENTS = 1 << 17
 
-# From this many units per sample on, a Cholesky factor is cheaper than Householder reflections.
-_WIDE = 8
+# Up to this many units per sample, Householder reflections are cheaper than a Cholesky factor and its check.
+NARROW = 8
 
 # Columns multiplied at once in float32; the products are summed in float64, so rounding does not grow with the width.
 _PANEL = 512
@@ -40,7 +40,7 @@ def gram_factor(
         tolerance: Relative error of the singular values that is accepted.
     """
     samples, units = hidden.shape[-2:]
-    if units > _WIDE * samples and not hidden.requires_grad:
+    if units > NARROW * samples and not hidden.requires_grad:
         factor = _by_cholesky(hidden, tolerance)
         if factor is not None:
             return factor
@@ -143,7 +143,7 @@ def _inverse(factor: Float[Tensor, "*batch size size"]) -> Float[Tensor, "*batch
 def _blocks(hidden: Float[Tensor, "*batch samples units"]) -> Iterator[Tensor]:
     """Blocks of columns, small enough to be converted."""
     samples, units = hidden.shape[-2:]
-    width = max(samples, _BLOCK_ELEMENTS // max(1, hidden[..., :1].numel()))
+    width = max(samples, BLOCK_ELEMENTS // max(1, hidden[..., :1].numel()))
     for start in range(0, units, width):
         yield hidden[..., start : start + width]
 

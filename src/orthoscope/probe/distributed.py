@@ -337,8 +337,8 @@ class SplitBatch:
                 return Reading(tensor, axis, self.samples, self.total, units.pop(), rows)
         return None
 
-    def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
-        """`linalg.gram_factor` of at most `most` samples of the whole batch."""
+    def compared(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
+        """At most `most` samples of the whole batch, up to a rotation: their `linalg.gram_factor`."""
         return self.processes.gram_factor(reading.matrix[self.local_indices(most)], self.local_counts(most))
 
     def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:

@@ -6,7 +6,7 @@ later. Gradients are followed by hooks on tensors, because module backward hooks
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced_with
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList, type_before_parametrizations
 from torch.utils.hooks import RemovableHandle
 
+from orthoscope.linalg.gram_factor import BLOCK_ELEMENTS, NARROW
 from orthoscope.probe.restore import unguarded
-from orthoscope.probe.samples import CHANNELS_FIRST, Reading, WholeBatch, is_zero, norm, tensors_in
+from orthoscope.probe.samples import CHANNELS_FIRST, Reading, WholeBatch, is_zero, norm, sample_factor, tensors_in
 
 if TYPE_CHECKING:
     from orthoscope.probe.distributed import SplitBatch
@@ -94,12 +95,12 @@ class ModuleCall:
     local_shape: tuple[int, ...]  # of the output in this process
     units: int
     weighted: bool  # multiplies by a matrix of its own
-    factor: Tensor  # F with FFᵀ = HHᵀ for the samples that are compared
     token_factors: Tensor | None
     channels_first: bool  # (samples, channels, positions): the second dimension is not a sequence
-    finite: bool
+    finite: bool  # of the samples that are not compared; of the others, the factor shows it
     input_is_constant: bool  # the rows of the input are equal; only checked if those of the output may be
     input_is_zero: bool
+    factor: Tensor = field(default_factory=lambda: torch.empty(0, 0))  # F with FFᵀ = HHᵀ for the compared samples
     gradient_norm: float | None = None
     also: list[str] = field(default_factory=list)  # modules that returned the very same tensor
 
@@ -129,6 +130,7 @@ class Observer:
         self._counts: dict[str, int] = {}
         self._recomputed: dict[str, int] = {}
         self._last_seen: dict[int, tuple[weakref.ref[Tensor], int, ModuleCall]] = {}
+        self._narrow: dict[tuple[Any, ...], list[tuple[ModuleCall, Tensor]]] = {}  # rows that wait for others, by shape
         self._handles: list[RemovableHandle] = []
 
     def attach(self, names: Mapping[str, nn.Module]) -> None:
@@ -231,16 +233,13 @@ class Observer:
         tensor = reading.tensor
         channels_first = tensor.ndim == 3 and self._has_channels_first(module, inputs)
         sequences = None if channels_first else reading.sequences
-        # On the CPU, where they are small: parts of a model may be on different devices.
-        factor = self.samples.gram_factor(reading, self.max_samples).cpu()
-        equal_outputs = len(factor) < 2 or not float(factor[1, 1].abs()) > _EQUAL * float(factor[0, 0].abs())
+        rows = self.samples.compared(reading, self.max_samples)
+        equal_outputs = _may_be_equal(rows)
         first = next((t.detach() for t in tensors_in(inputs)), None) if equal_outputs else None
-        # The factor is finite only if all compared entries are; the others are checked separately.
-        all_compared = reading.total <= self.max_samples
-        # A finite sum proves in one cheap pass that all entries are finite.
-        finite = factor.isfinite().all() if all_compared else tensor.sum().isfinite() or tensor.isfinite().all()
-        not_finite, input_is_there = self.samples.any(not bool(finite), first is not None and not is_zero(first))
-        return ModuleCall(
+        # Of compared samples the factor shows it. A finite sum proves in one cheap pass that all entries are finite.
+        finite = reading.total <= self.max_samples or bool(tensor.sum().isfinite() or tensor.isfinite().all())
+        not_finite, input_is_there = self.samples.any(not finite, first is not None and not is_zero(first))
+        call = ModuleCall(
             name=name,
             index=index,
             module=module,
@@ -248,13 +247,37 @@ class Observer:
             local_shape=tuple(tensor.shape),
             units=reading.units,
             weighted=is_weight_layer(module),
-            factor=factor,
             token_factors=None if sequences is None else self.samples.token_factors(sequences).cpu(),
             channels_first=channels_first,
             finite=not not_finite,
             input_is_constant=equal_outputs and not self.samples.differ(first),
             input_is_zero=first is not None and not input_is_there,
         )
+        self._factorize(call, rows)
+        return call
+
+    def _factorize(self, call: ModuleCall, rows: Tensor) -> None:
+        """Reduce wide rows to their triangular factor now; copy narrow ones, and reduce them in stacks of one shape."""
+        if rows.shape[-1] > NARROW * len(rows):
+            call.factor = sample_factor(rows).cpu()
+            return
+        key = (rows.shape, rows.dtype, rows.device)
+        waiting = self._narrow.setdefault(key, [])
+        waiting.append((call, rows.clone()))
+        if len(waiting) * rows.numel() >= BLOCK_ELEMENTS:
+            self._factorize_stack(self._narrow.pop(key))
+
+    def _factorize_stack(self, waiting: Sequence[tuple[ModuleCall, Tensor]]) -> None:
+        # On the CPU, where they are small: parts of a model may be on different devices.
+        factors = sample_factor(torch.stack([rows for _, rows in waiting])).cpu()
+        for (call, _), factor in zip(waiting, factors, strict=True):
+            call.factor = factor
+
+    def complete_factors(self) -> None:
+        """Reduce what still waits for others of its shape: after it, every call has its factor."""
+        for waiting in self._narrow.values():
+            self._factorize_stack(waiting)
+        self._narrow.clear()
 
     def _has_channels_first(self, module: nn.Module, inputs: Any) -> bool:
         """By its type, or because it has no parameters and its input had: an activation after a convolution."""
@@ -294,6 +317,14 @@ class Observer:
             tensor = next((t for t in tensors_in(output) if t.shape == known[0].local_shape), None)
             if tensor is not None:
                 self._follow_gradient(tensor, known[0])
+
+
+def _may_be_equal(rows: Tensor) -> bool:
+    """True if all samples may be equal, because the first two are."""
+    if len(rows) < 2:
+        return True
+    first, distance = rows[0].abs().amax(), (rows[1] - rows[0]).abs().amax()
+    return not bool(distance > _EQUAL * first)  # nan too
 
 
 def _start_of_graph(inputs: Any, output: Any) -> Tensor | None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from orthoscope.findings import Status
 from orthoscope.metrics.representations import Representation, metrics_of_factors
 from orthoscope.probe.hooks import ModuleCall, Observer, class_name, owned_parameters
-from orthoscope.probe.samples import Call, tensors_in
+from orthoscope.probe.samples import Call, sample_factor, tensors_in
 
 # Energy around the mean, relative to all energy, below which float32 rows are the same row.
 _IDENTICAL = 1e-13
@@ -117,6 +117,7 @@ class Layer:
 def layers_of(observer: Observer) -> list[Layer]:
     """Make the rows, in the order in which the modules were called."""
     calls = observer.calls
+    observer.complete_factors()
     sample_views = representations([call.factor for call in calls])
     statuses = _statuses(observer, sample_views)
     token_views = _token_views(calls)
@@ -155,7 +156,7 @@ def input_layer(call: Call, observer: Observer) -> Layer:
     values = tensor.detach().double() if not tensor.is_complex() else torch.view_as_real(tensor.detach()).double()
     reading = observer.samples.read(values, "the batch")
     assert reading is not None, "the batch counts its own samples"
-    factor = observer.samples.gram_factor(reading, observer.max_samples).cpu()
+    factor = sample_factor(observer.samples.compared(reading, observer.max_samples)).cpu()
     finite = bool(factor.isfinite().all())
     return Layer(
         index=-1,

@@ -282,9 +282,9 @@ class WholeBatch:
                 return Reading(tensor, axis, self.total, self.total, tensor.numel() // self.total, rows)
         return None
 
-    def gram_factor(self, reading: Reading, most: int) -> Float[Tensor, "n n"]:
-        """`linalg.gram_factor` of at most `most` samples, evenly spaced."""
-        return sample_factor(reading.matrix[evenly_spaced(self.total, most)])
+    def compared(self, reading: Reading, most: int) -> Float[Tensor, "n units"]:
+        """Rows of at most `most` samples, evenly spaced; may be a view."""
+        return reading.matrix[evenly_spaced(self.total, most)]
 
     def token_factors(self, sequences: Float[Tensor, "samples tokens units"]) -> Float[Tensor, "sequences n n"]:
         """`linalg.gram_factor` of the tokens of a few sequences."""
