@@ -15,11 +15,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from orthoscope.data import load
 from orthoscope.init import iterative_
 from orthoscope.metrics import orthogonality_gap
 from orthoscope.models import MLP
 from orthoscope.training import Step, minibatches, train
+from orthoscope_papers.image_sets import load
 
 CLASSES = 10
 GAIN = 2**0.5
