@@ -7,8 +7,8 @@ import torch
 from scipy.stats import kstest
 
 from orthoscope.chains import Chain
-from orthoscope.chains._weights import RandomStream, drawn_weights, normal_blocks, random_streams, uniform_blocks
 from orthoscope.chains.chain import Draw
+from orthoscope.chains.weights import RandomStream, drawn_weights, normal_blocks, random_streams, uniform_blocks
 
 CPU = torch.device("cpu")
 Blocks = Callable[[Sequence[RandomStream], tuple[int, int], int], Iterator[torch.Tensor]]
