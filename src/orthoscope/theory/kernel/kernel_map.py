@@ -195,23 +195,6 @@ class KernelMap:
         angle = _angle(overlap)
         return self._table.iterate(angle.flatten(), depth).reshape(depth + 1, *angle.shape)
 
-    def layers_to(self, target: int | float, overlap: int | float, at_most: int = 100_000) -> int:
-        r"""The first layer at which an overlap that starts at `overlap` has reached or passed `target`."""
-        start, depth = float(overlap), 0
-        current = _angle(overlap).reshape(1)
-        _angle(target)
-        block = 256
-        while depth < at_most:
-            path = self._table.iterate(current, block)[1:, 0]
-            passed = ((path - target) * (1.0 if start < target else -1.0) >= 0) | (start == target)
-            if passed.any():
-                return 0 if start == target else depth + int(passed.nonzero()[0]) + 1
-            depth, current = depth + block, torch.arccos(path[-1:])
-        raise ValueError(
-            f"an overlap that starts at {start:g} does not reach {target:g} within {at_most} layers of "
-            f"{self.activation.name}: it tends to {self.fixed_point:g}"
-        )
-
 
 def _angle(overlap: int | float | Tensor) -> Tensor:
     tensor = overlap.double() if isinstance(overlap, Tensor) else torch.tensor(float(overlap), dtype=torch.float64)
