@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from chains.slow_chain import uniform_weights
 from orthoscope.chains import Chain, gradients_by_depth, simulate, simulate_gradients
 
 SEEDS = list(range(4))
@@ -130,7 +131,7 @@ def test_a_class_in_place_of_an_instance_is_refused(name: str) -> None:
 def test_an_activation_that_is_not_elementwise_is_refused_in_one_sentence(
     activation: object, found: str, norm: str, norm_first: bool
 ) -> None:
-    chain = Chain(4, "uniform", activation, norm, norm_first)
+    chain = Chain(4, uniform_weights, activation, norm, norm_first)
     for call in (lambda: simulate(batch(3, 4), chain, 2, seeds=[0], record={}), lambda: lone_gradient(chain)):
         with pytest.raises(
             ValueError, match=rf"activation returned {found} for a tensor of shape \(1, 3, 4\): it must"
