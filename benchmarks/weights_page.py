@@ -48,7 +48,7 @@ STEP_LENGTHS = (
     "Entries of the gradients have variance 1 and the learning rate is 1e-4. What `RiemannianSGD` without momentum\n"
     "costs depends on the length of a step: a short one, as here, takes three products; a longer one is retracted,\n"
     "which takes four and, if it is very long, some more, as with momentum. For these gradients steps are short up to\n"
-    "a learning rate of 1e-3 at 512 x 512, 6e-4 at 1024 x 1024 and 4e-4 at 2048 x 512. geoopt factorizes, which costs\n"
+    "a learning rate of 1e-3 at 512 x 512, 7e-4 at 1024 x 1024 and 4e-4 at 2048 x 512. geoopt factorizes, which costs\n"
     "the same at any length, so that longer steps have smaller ratios than these."
 )
 
