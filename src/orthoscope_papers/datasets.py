@@ -1,4 +1,4 @@
-"""Datasets of the papers: those of `orthoscope.data`, CIFAR-100 read from disk, and which are missing on this machine.
+"""Datasets of the papers: image sets fetched by name, CIFAR-100 read from disk, and which are missing on this machine.
 
 CIFAR-100 cannot be fetched by name. Its "binary version" (train.bin and test.bin of
 https://www.cs.toronto.edu/~kriz/cifar.html) goes into the folder `cifar100` of the data directory.
@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy
 import torch
 
-from orthoscope.data import Dataset, available, data_directory, load
+from orthoscope.data import Dataset
 from orthoscope_papers.catalog import Entry, Setting
+from orthoscope_papers.image_sets import available, data_directory, load
 
 CIFAR100 = "cifar100"
 # A record is a byte for the coarse class, one for the fine one, and 32 x 32 pixels of red, of green and of blue.

@@ -1,10 +1,13 @@
-"""Real documents to look at."""
+"""Real documents to look at, and how they are opened."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from browser.chromium import Browser
+from orthoscope import report
 from orthoscope.diagnosis import diagnose
 from orthoscope.diagnosis.targets import NamedNetwork
 
@@ -26,3 +29,10 @@ def thousand_layers() -> Document:
     for place, layer in enumerate(document["layers"]):
         layer["predicted"] = dict.fromkeys(expected, 1 / (place + 3))
     return document
+
+
+def shown(browser: Browser, folder: Path, *documents: Document) -> Browser:
+    report.write(folder / "report.html", list(documents))
+    browser.open(folder / "report.html")
+    browser.ready()
+    return browser

@@ -20,6 +20,12 @@ class Drawer:
         return torch.stack(drawn)
 
 
+def uniform_weights(layers: int, out: int, fan_in: int, generator: torch.Generator) -> Tensor:
+    """A caller's `init` whose law is not that of rotated weights: bounded entries of variance 1 / fan_in."""
+    entries = torch.rand(layers, out, fan_in, generator=generator, dtype=torch.float64)
+    return (2 * entries - 1) * math.sqrt(3 / fan_in)
+
+
 def _gaussian(out: int, fan_in: int, generator: torch.Generator) -> Tensor:
     return torch.randn(out, fan_in, generator=generator, dtype=torch.float64) / math.sqrt(fan_in)
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from chains.slow_chain import Drawer, slow_chain
+from chains.slow_chain import Drawer, slow_chain, uniform_weights
 from orthoscope import theory
 from orthoscope.activations import Pointwise
 from orthoscope.chains import Chain, gradients, gradients_by_depth, simulate, simulate_gradients
+from orthoscope.chains.chain import Draw
 
 SEEDS = [0, 1, 2]
 
@@ -55,10 +56,10 @@ def test_log_norms_are_those_of_autograd(norm: str, norm_first: bool, activation
         torch.testing.assert_close(found[place], slow, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform"])
+@pytest.mark.parametrize("init", ["gaussian", "orthogonal", uniform_weights])
 @pytest.mark.parametrize("samples", [3, 9])
 def test_gradients_for_every_init_are_those_of_autograd(
-    init: str, samples: int, monkeypatch: pytest.MonkeyPatch
+    init: str | Draw, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Tensor] = []
     drawn = gradients.drawn_weights
@@ -97,7 +98,7 @@ IN_PLACE = [
 def test_an_activation_may_work_in_place(norm: str, norm_first: bool, in_place: Pointwise, plain: Pointwise) -> None:
     start = batch(5, 6)
     for gain in (1.0, 1.2):
-        given = Chain(7, "uniform", in_place, norm, norm_first, gain)
+        given = Chain(7, uniform_weights, in_place, norm, norm_first, gain)
         expected = replace(given, activation=plain)
         for layers in ([1, 4, 6], None):
             found = simulate_gradients(start, given, 6, seeds=SEEDS, loss=quartic, layers=layers)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.chains import Chain, gradients, gradients_by_depth, lyapunov, simulate, simulation
+from orthoscope.chains import Chain, gradients, gradients_by_depth, simulate, simulation
 from orthoscope.chains.simulation import groups
 from orthoscope.metrics import orthogonality_gap
 
@@ -33,12 +33,6 @@ def test_simulated_networks_do_not_depend_on_their_groups(monkeypatch: pytest.Mo
     many = simulate(batch(32, 64), chain, 100, **arguments)
     assert max(sizes) < 10
     torch.testing.assert_close(one.values["V"], many.values["V"], rtol=1e-8, atol=0)
-
-
-def test_exponents_do_not_depend_on_the_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = lyapunov(Chain(12), 20, seeds=range(7))
-    monkeypatch.setitem(simulation.GROUP_BYTES, "cpu", 1 << 18)
-    torch.testing.assert_close(lyapunov(Chain(12), 20, seeds=range(7)), one, rtol=1e-12, atol=0)
 
 
 @pytest.mark.slow

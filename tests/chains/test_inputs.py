@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from orthoscope.chains import Chain, gradients_by_depth, lyapunov, simulate, simulate_gradients, vanilla_products
+from chains.slow_chain import uniform_weights
+from orthoscope.chains import Chain, gradients_by_depth, simulate, simulate_gradients
 
 SEEDS = list(range(4))
 
@@ -21,7 +22,7 @@ def batch(samples: int, units: int) -> Tensor:
 MISTAKEN = """
 import numpy, torch
 
-from orthoscope.chains import Chain, gradients_by_depth, lyapunov, simulate, simulate_gradients, vanilla_products
+from orthoscope.chains import Chain, gradients_by_depth, simulate, simulate_gradients
 
 start, chain = torch.eye(4), Chain(4)
 def simulated(start=start, chain=chain, depth=2, seeds=range(3), record={}, layers=None):
@@ -48,12 +49,6 @@ for wrong in (
     lambda: gradients_by_depth(start, chain, [2], seeds=[0], layer=1.5),
     lambda: simulate_gradients(start, chain, 2.5, seeds=[0]),
     lambda: simulate_gradients(start, chain, 2, seeds=[0], classes=2.5),
-    lambda: vanilla_products(start, "relu", 2, seeds=[0]),
-    lambda: vanilla_products(numpy.eye(4), chain, 2, seeds=[0]),
-    lambda: lyapunov(chain, 10, seeds=3),
-    lambda: lyapunov("relu", 10, seeds=[3]),
-    lambda: lyapunov(chain, 1.5, seeds=[3]),
-    lambda: lyapunov(chain, 10, seeds=[3], count=1.5),
     lambda: Chain(16, gain="2"),
     lambda: Chain(16, gain=[1, 2]),
     lambda: simulated(chain=Chain(4, gain=lambda layer: None)),
@@ -87,12 +82,6 @@ depths has 2.5
 layer is 1.5
 depth is 2.5
 classes is 2.5
-chain is 'relu'
-start is of type ndarray
-seeds is 3
-chain is 'relu'
-depth is 1.5
-count is 1.5
 gain is '2'
 gain is [1, 2]
 gain is None
@@ -118,8 +107,6 @@ def test_integers_of_numpy_and_torch_are_accepted(kind: type) -> None:
     for call in (
         lambda numbers: gradients_by_depth(start, chain, numbers([5, 3]), seeds=numbers([2, 9])),
         lambda numbers: simulate_gradients(start, chain, 5, seeds=numbers([2, 9]), layers=numbers([4])),
-        lambda numbers: lyapunov(Chain(4), 5, seeds=numbers([2, 9])),
-        lambda numbers: vanilla_products(start, Chain(4), 5, seeds=numbers([2, 9])).log_singular_values,
     ):
         assert torch.equal(call(kind), call(list))
 
@@ -144,7 +131,7 @@ def test_a_class_in_place_of_an_instance_is_refused(name: str) -> None:
 def test_an_activation_that_is_not_elementwise_is_refused_in_one_sentence(
     activation: object, found: str, norm: str, norm_first: bool
 ) -> None:
-    chain = Chain(4, "uniform", activation, norm, norm_first)
+    chain = Chain(4, uniform_weights, activation, norm, norm_first)
     for call in (lambda: simulate(batch(3, 4), chain, 2, seeds=[0], record={}), lambda: lone_gradient(chain)):
         with pytest.raises(
             ValueError, match=rf"activation returned {found} for a tensor of shape \(1, 3, 4\): it must"

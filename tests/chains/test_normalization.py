@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from chains.slow_chain import uniform_weights
 from orthoscope.chains import Chain, simulate, simulate_gradients
-from orthoscope.chains.chain import normalization
+from orthoscope.chains.chain import Draw, normalization
 
 SHAPES = [(3, 16, 16), (30, 16, 16), (8, 300, 300), (64, 1000, 64), (1000, 16, 16)]
 
@@ -18,10 +19,10 @@ def batch(samples: int, units: int) -> Tensor:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("samples", "fan_in", "width"), SHAPES)
-@pytest.mark.parametrize("init", ["gaussian", "orthogonal", "uniform"])
+@pytest.mark.parametrize("init", ["gaussian", "orthogonal", uniform_weights])
 @pytest.mark.parametrize(("activation", "norm_first"), [("identity", True), ("relu", False), ("sigmoid", False)])
 def test_identical_samples_stay_identical_behind_batch_norm(
-    samples: int, fan_in: int, width: int, init: str, activation: str, norm_first: bool
+    samples: int, fan_in: int, width: int, init: str | Draw, activation: str, norm_first: bool
 ) -> None:
     """They differ by rounding error, which a division by its own size would turn into 1."""
     start, chain = batch(1, fan_in).expand(samples, fan_in), Chain(width, init, activation, "batch", norm_first)

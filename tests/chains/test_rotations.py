@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from orthoscope.chains._weights import (
+from orthoscope.chains.weights import (
     Reflections,
     _unfolded,
     folded_shape,

@@ -67,7 +67,7 @@ def test_images_without_labels_are_refused(digits):
 
 
 def test_an_unknown_name_is_refused_with_a_list_of_names():
-    with pytest.raises(ValueError, match="no dataset 'imagenet': choose one of digits, mnist, fashion-mnist, cif"):
+    with pytest.raises(ValueError, match="no embedded dataset 'imagenet': give 'digits', or one of the papers' image"):
         load("imagenet")
 
 

@@ -1,6 +1,5 @@
-"""Iterative orthogonalization of residual and convolutional networks and of streams; what has no forward order."""
+"""Iterative orthogonalization of residual and convolutional networks; what has no forward order."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,11 +19,6 @@ def seeded(seed: int) -> torch.Generator:
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
-
-
-def made_weights(model: nn.Module, batch: Any, **options: Any) -> dict[str, Tensor]:
-    iterative_(model, batch, generator=seeded(1), **options)
-    return {name: value.clone() for name, value in model.state_dict().items()}
 
 
 def unevenness(model: nn.Module, batch: Tensor, names: list[str]) -> dict[str, float]:
@@ -106,46 +100,7 @@ def test_one_pass_evens_out_every_hidden_layer_in_the_order_they_are_called(kind
     assert min(unevenness(before, normal(*shape), names).values()) > 1.5, "they were uneven before"
 
 
-class Chunks:
-    """A stream without a length, of inputs alone or in pairs with targets."""
-
-    def __init__(self, batch: Tensor, size: int, targets: bool = False) -> None:
-        self.batch, self.size, self.targets, self.turns = batch, size, targets, 0
-
-    def __iter__(self) -> Iterator[Any]:
-        self.turns += 1
-        return ((part, part[:, 0]) if self.targets else part for part in self.batch.split(self.size))
-
-
-@pytest.mark.parametrize("kind", ["residual", "solid", "another order"])
-@pytest.mark.parametrize("keep", [None, ()])
-def test_a_stream_makes_the_weights_of_the_whole_batch(kind: str, keep: tuple[str, ...] | None) -> None:
-    (one, shape, names), (other, _, _) = networks()[kind], networks()[kind]
-    other.load_state_dict(one.state_dict())
-    batch = normal(*shape)
-    stream = Chunks(batch, size=7, targets=True)
-    whole = made_weights(one.double(), batch, keep=keep)
-    parts = made_weights(other.double(), stream, keep=keep)
-    for name, value in whole.items():
-        torch.testing.assert_close(parts[name], value)
-    # A pass for each that is made, the last layer included, whose place is known only then; and one to the end.
-    assert stream.turns == len(names) + 2 if keep is None else len(names) + 3
-
-
-def test_a_stream_holds_one_batch_at_a_time_and_stops_at_the_current_layer() -> None:
-    model = MLP(depth=4, width=5, generator=seeded(0))
-    rows: list[int] = []
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            module.register_forward_hook(lambda _module, inputs, _output: rows.append(len(inputs[0])))
-    loader = torch.utils.data.DataLoader(normal(60, 5).float(), batch_size=20)
-    iterative_(model, loader, keep=(), generator=seeded(1))
-    assert max(rows) == 20
-    # In pass p the first p - 1 of 5 layers run on 3 batches; in the sixth all five.
-    assert len(rows) == 3 * (0 + 1 + 2 + 3 + 4 + 5)
-
-
-def test_a_stream_of_images_unfolds_few_patches_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_patches_of_images_are_unfolded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, pictures = nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2).double(), normal(5, 4, 6, 7)
     whole = layer_rows(layer, pictures)
     outputs = (whole @ weight_blocks(layer).mT).transpose(0, 1).flatten(1)
@@ -186,27 +141,16 @@ class Unfollowed(Shared):
         return self.last(self.middle((self.first(inputs),)))
 
 
-class Changing(Shared):
-    def forward(self, inputs: Tensor) -> Tensor:
-        layers = (self.middle, self.last) if bool(inputs[0, 0] > 0) else (self.last, self.middle)
-        for layer in (self.first, *layers):
-            inputs = layer(inputs)
-        return inputs
-
-
 def deep(layer: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), layer, nn.Linear(6, 6))
 
 
 BATCH = normal(30, 6, seed=2).float()
-SIGNS = Chunks(torch.cat([BATCH.abs()[:15], -BATCH.abs()[:15]]), size=15)
 REFUSED: dict[str, tuple[nn.Module, Any, str]] = {
     "called twice": (Shared(), BATCH, r"layer 'middle' is called more than once .* name it in `keep`"),
-    "called twice in a stream": (Shared(), Chunks(BATCH, 10), r"layer 'middle' is called more than once"),
     "not called": (Unused(), BATCH, r"layer 'middle' is not called .* place in forward order cannot be found"),
     "tied": (Tied(), BATCH, r"layers 'middle' and 'last' share a weight"),
     "not followed": (Unfollowed(), BATCH, r"layer 'middle' is called with a tuple instead of a tensor"),
-    "changing": (Changing(), SIGNS, r"one batch .* reaches layer 'middle' and another 'last'"),
     "attention": (
         nn.Sequential(nn.Linear(6, 8), nn.TransformerEncoderLayer(8, 2, 8), nn.Linear(8, 2)),
         BATCH,
@@ -224,11 +168,6 @@ REFUSED: dict[str, tuple[nn.Module, Any, str]] = {
     ),
     "lazy": (nn.Sequential(nn.LazyLinear(6)), BATCH, r"layer '0' has no weight yet"),
     "small": (deep(nn.Linear(6, 6)), BATCH[:4], r"layer '1' is a 6 x 6 matrix and gets 4 rows from 4 samples, .* 6"),
-    "small stream": (
-        deep(nn.Linear(6, 6)),
-        Chunks(BATCH[:4], 2),
-        r"gets 4 rows from 4 samples, so it would .* least 6",
-    ),
     "few pictures": (
         nn.Sequential(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 40, 2), nn.Flatten(), nn.Linear(360, 2)),
         torch.ones(1, 1, 6, 6),
@@ -244,9 +183,8 @@ REFUSED: dict[str, tuple[nn.Module, Any, str]] = {
         BATCH * float("inf"),
         r"input of layer '1' is not finite",
     ),
-    "one pass only": (deep(nn.Linear(6, 6)), iter([BATCH]), r"a list_iterator can be iterated only once"),
+    "an iterator": (deep(nn.Linear(6, 6)), iter([BATCH]), "a batch is a tensor, .* got list_iterator"),
     "empty": (deep(nn.Linear(6, 6)), BATCH[:0], "layer '1' gets an empty batch"),
-    "empty stream": (deep(nn.Linear(6, 6)), torch.utils.data.DataLoader([]), "the stream has no batch"),
     "shallow": (nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)), BATCH, "no weight layer is left to set"),
 }
 
@@ -270,6 +208,5 @@ def test_refused_inputs_leave_weights_hooks_modes_and_generator_unchanged(case: 
 def test_a_last_layer_that_cannot_be_set_is_ignored_and_a_kept_one_may_be_of_any_kind() -> None:
     last = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Unflatten(1, (6, 1)), nn.ConvTranspose1d(6, 6, 1))
     assert list(iterative_(last, BATCH, generator=seeded(0))) == ["1"]
-    assert list(iterative_(last, Chunks(BATCH, 10), generator=seeded(0))) == ["1"]
     assert list(iterative_(Shared(), BATCH, keep=("middle",), generator=seeded(0))) == ["first", "last"]
     assert list(iterative_(Unused(), BATCH, keep=("middle",), generator=seeded(0))) == ["first", "last"]

@@ -207,7 +207,6 @@ def test_as_many_samples_as_units_from_the_front_leave_a_relu_nothing_to_remove(
     [
         (0, torch.ones(8, 4), "samples is 0, but must be a whole number"),
         (-5, torch.ones(8, 4), "samples is -5"),
-        (4, torch.utils.data.DataLoader(torch.ones(8, 4)), "needs a single batch, got a stream"),
     ],
 )
 def test_a_bad_number_of_samples_is_refused(samples: int, batch: Any, message: str) -> None:

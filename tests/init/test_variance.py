@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from orthoscope.init import SCHEMES, bias_variance, initialize_, weight_variance
-from orthoscope.init.schemes import mean_singular_value
 
 SHAPES = [(60, 40), (40, 60), (50, 50)]
 
@@ -25,20 +24,6 @@ def test_a_scheme_draws_weights_of_the_variance_it_says(scheme: str, shape: tupl
     error = measured.std() / len(drawn) ** 0.5 + 1e-6 * expected
     assert abs(measured.mean() - expected) < 4 * error
     assert abs(measured.mean() - 1.1 * expected) > 4 * error, "ten percent off would be seen"
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(30, 30), (60, 20), (6, 24)])
-def test_the_mean_singular_value_is_that_of_gaussian_matrices(rows: int, columns: int) -> None:
-    """Marchenko and Pastur's law alone would be seen to be off."""
-    drawn = torch.randn(2500, rows, columns, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    means = torch.linalg.svdvals(drawn).mean(-1)
-    error = means.std() / 50
-    predicted = mean_singular_value(rows, columns)
-    assert mean_singular_value(columns, rows) == predicted
-    assert abs(means.mean() - predicted) < 4 * error
-    # The law itself is what is left of the prediction for the same shape at a hundred times the size.
-    law = mean_singular_value(100 * rows, 100 * columns) / 10
-    assert abs(means.mean() - law) > 4 * error
 
 
 def test_only_the_default_of_pytorch_draws_biases() -> None:

@@ -28,7 +28,7 @@ def test_metrics_agree_off_the_span_and_differ_by_two_within_it() -> None:
 
 
 @pytest.mark.parametrize("length", [1e12, 1e20, 1e37])
-@pytest.mark.parametrize("method", ["polar", "qr", "cayley", "newton_schulz"])
+@pytest.mark.parametrize("method", ["polar", "qr", "cayley"])
 def test_steps_as_long_as_single_precision_holds_land(method: str, length: float) -> None:
     x = torch.eye(8, 5)
     everywhere = Stiefel().to_tangent(x, gaussian(8, 5).float()) * length
@@ -37,8 +37,6 @@ def test_steps_as_long_as_single_precision_holds_land(method: str, length: float
     for v in (everywhere, one_column):
         y = Stiefel().retract(x, v, method)
         assert bool(Stiefel().contains(y, tolerance=1e-5))
-        if method == "newton_schulz":
-            torch.testing.assert_close(y, polar_factor((x + v).double()).float(), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "canonical"])
@@ -48,13 +46,13 @@ def test_very_tall_frames_need_no_square_of_their_height(metric: str) -> None:
     x = manifold.sample(30_000, 4, generator=torch.Generator().manual_seed(0))
     v = manifold.riemannian_gradient(x, gaussian(30_000, 4, seed=1).float()) / 100
     for y in (
-        *(manifold.retract(x, v, method) for method in ("polar", "qr", "cayley", "newton_schulz")),
+        *(manifold.retract(x, v, method) for method in ("polar", "qr", "cayley")),
         manifold.exp(x, v),
     ):
         assert bool(manifold.contains(y, tolerance=1e-5))
 
 
-@pytest.mark.parametrize("method", ["qr", "cayley", "newton_schulz"])
+@pytest.mark.parametrize("method", ["qr", "cayley"])
 def test_retractions_by_smooth_operations_are_differentiable(method: str) -> None:
     x = polar_factor(gaussian(5, 3))
     v = (0.3 * Stiefel().to_tangent(x, gaussian(5, 3, seed=1))).requires_grad_()

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from orthoscope.data import images, tokens
 from orthoscope.init import SCHEMES
-from orthoscope.models import MLP, ConvNet, ResidualBlock, ResNet, Transformer, alexnet_like
+from orthoscope.models import MLP, ConvNet, ResidualBlock, ResNet, Transformer
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -143,37 +143,6 @@ def test_convolutions_keep_the_size_of_the_map() -> None:
     )
     with pytest.raises(ValueError, match="only an odd kernel"):
         ConvNet(depth=1, channels=4, kernel=2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("depth", [20, 80])
-def test_alexnet_like_is_table_three(depth: int) -> None:
-    with torch.device("meta"):
-        model = alexnet_like(depth=depth)
-        assert model(torch.empty(2, 3, 32, 32)).shape == (2, 10)
-    convolutions = [m for m in model.modules() if isinstance(m, nn.Conv2d)]
-    assert len(convolutions) == depth
-    assert all(m.kernel_size == (3, 3) for m in convolutions)
-    assert [(m.in_channels, m.out_channels) for m in convolutions[:4]] == [
-        (3, 64),
-        (64, 192),
-        (192, 256),
-        (256, 256),
-    ]
-    linears = [(m.in_features, m.out_features) for m in model.modules() if isinstance(m, nn.Linear)]
-    assert linears == [(1024, 4096), (4096, 4096), (4096, 10)]
-    assert count(model, nn.MaxPool2d) == 3
-    assert count(model, nn.Dropout) == 2
-    assert count(model, nn.ReLU) == 3 + (depth - 4) + 1 + 2
-
-
-@pytest.mark.slow
-def test_alexnet_like_runs_forward_and_back_on_real_numbers() -> None:
-    model = alexnet_like(depth=5, generator=seeded(0))
-    model(images(2, 3, 32, 32, generator=seeded(1))).sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
-    with pytest.raises(ValueError, match="depth is 3, but Table 3 has 4"):
-        alexnet_like(depth=3)
 
 
 @pytest.mark.slow

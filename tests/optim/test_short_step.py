@@ -128,6 +128,35 @@ def test_a_short_step_writes_in_place_for_any_strides_and_a_long_one_writes_noth
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("shape", "longest"), [((512, 512), 1e-3), ((1024, 1024), 7e-4), ((2048, 512), 4e-4)], ids=str)
+def test_steps_are_short_up_to_the_learning_rates_that_the_benchmark_names(
+    shape: tuple[int, int], longest: float
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, gradient = haar(*shape, generator=generator), torch.randn(shape, generator=generator)
+    assert short_step_(x.clone(), gradient, x.mT @ gradient, longest)
+    assert not short_step_(x.clone(), gradient, x.mT @ gradient, 1.3 * longest)
+
+
+@pytest.mark.parametrize(("lr", "tried"), [(1e-6, 28), (10.0, 4)])
+def test_after_a_step_that_was_too_long_the_next_seven_are_not_tried(
+    lr: float, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 32 steps every eighth is a retraction where steps are short, and an attempt where they are long."""
+    calls: list[float] = []
+
+    def counted(x: Tensor, gradient: Tensor, overlap: Tensor, rate: float) -> bool:
+        calls.append(rate)
+        return short_step_(x, gradient, overlap, rate)
+
+    monkeypatch.setattr("orthoscope.optim.riemannian_sgd.short_step_", counted)
+    parameter = nn.Parameter(haar(24, 6, generator=torch.Generator().manual_seed(0)))
+    walk(RiemannianSGD(on_stiefel([parameter]), lr=lr), 32)
+    assert len(calls) == tried
+    assert orthonormality_error(parameter.detach()) < 1e-6
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(24, 24), (60, 12), (12, 60)], ids=str)
 def test_short_steps_and_retractions_follow_the_same_path_without_drift(shape: tuple[int, int]) -> None:
     """A negligible momentum always retracts."""

@@ -8,13 +8,13 @@ from typing import Any, get_args
 import pytest
 
 from cli.process import orthoscope
-from orthoscope.data.catalog import CATALOG
 from orthoscope.sweep._engines import InlineEngine
 from orthoscope_papers.calibration import outcomes
 from orthoscope_papers.calibration.grid import grid
 from orthoscope_papers.catalog import Entry, Setting, catalog, chosen
 from orthoscope_papers.datasets import CIFAR100, missing_data, sentence
 from orthoscope_papers.experiments import load
+from orthoscope_papers.image_sets.catalog import CATALOG
 from orthoscope_papers.reproduction import STORE, reproduce
 
 FETCHED = {name for name, entry in CATALOG.items() if entry.files} | {CIFAR100}

@@ -82,20 +82,6 @@ def test_old_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> 
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_a_config_that_no_longer_parses_is_a_problem(tmp_path: Path) -> None:
-    run(draws, [*SEEDS, {"seed": 9, "scale": 1.0, "warp": 1}], tmp_path, "inline")
-
-    def parse(config: dict[str, Any]) -> tuple[int, float]:
-        return (lambda seed, scale: (seed, scale))(**config)
-
-    table = read_runs(tmp_path, parse=parse)
-    assert len(table.runs) == 3
-    [problem] = table.problems
-    assert "a config that no longer parses: TypeError:" in problem.reason
-    assert "'warp'" in problem.reason
-    assert json.loads(problem.path.read_text())["config"]["seed"] == 9
-
-
 def test_a_folder_without_a_sweep_is_not_an_empty_table(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no sweep in"):
         read_runs(tmp_path)

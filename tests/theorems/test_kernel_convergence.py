@@ -136,6 +136,7 @@ def test_the_last_layers_contract_by_the_slope_at_the_fixed_point_and_not_faster
     assert kappa.rate < last + 0.02, "the proven rate is within 0.02 of the true one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "depth", "off"), [("relu", 4000, 0.02), ("abs", 4000, 0.02), ("exp", 4000, 0.01)])
 def test_slow_approach_to_one_follows_its_asymptote(name: str, depth: int, off: float) -> None:
     kappa = kernel_map(name)

@@ -20,7 +20,7 @@ PullBack: TypeAlias = Callable[[Gradients], Gradients]
 # (number of layers, outputs, inputs, generator) -> weights (layers, outputs, inputs)
 Draw: TypeAlias = Callable[[int, int, int, torch.Generator], Tensor]
 
-INITS = ("gaussian", "orthogonal", "uniform")
+INITS = ("gaussian", "orthogonal")
 _EPS = torch.finfo(torch.float64).eps
 # Rounding error of a mean relative to the largest mean of the batch. Measured on identical samples: at most 10 eps for
 # batches of 3 to 3000 samples, widths 16 to 512 and up to 1000 inputs.
@@ -103,7 +103,6 @@ class Chain:
         init: Distribution of the weights, which are independent in every layer:
             "gaussian", $W_{ij} \sim \mathcal N(0, 1/\text{fan\_in})$;
             "orthogonal", Haar, with orthonormal columns if $W$ is tall and orthonormal rows if it is wide;
-            "uniform", $W_{ij}$ uniform on $\pm\sqrt{3/\text{fan\_in}}$, the variance of "gaussian";
             or a function `draw(layers, outputs, inputs, generator)` that returns the weights
             `(layers, outputs, inputs)` of consecutive layers of one network.
         activation: A name of `activations.ACTIVATIONS` or an elementwise function, which may work in place.

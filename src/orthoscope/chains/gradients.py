@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.chains._inputs import (
+from orthoscope.chains.chain import Batches, Chain, PullBack
+from orthoscope.chains.inputs import (
     WholeNumbers,
     check_chain,
     checked_depth,
@@ -25,9 +26,8 @@ from orthoscope.chains._inputs import (
     checked_starts,
     whole_number,
 )
-from orthoscope.chains._weights import State, Weights, drawn_weights, random_streams
-from orthoscope.chains.chain import Batches, Chain, PullBack
 from orthoscope.chains.simulation import groups
+from orthoscope.chains.weights import State, Weights, drawn_weights, random_streams
 from orthoscope.metrics.gradients import log_norm
 
 Loss: TypeAlias = Callable[[Tensor], Tensor]

@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.chains._inputs import (
+from orthoscope.chains.chain import Batches, Chain
+from orthoscope.chains.inputs import (
     WholeNumbers,
     check_chain,
     check_record,
@@ -23,8 +24,7 @@ from orthoscope.chains._inputs import (
     checked_seeds,
     checked_starts,
 )
-from orthoscope.chains._weights import BLOCK, layer_groups, numbers_in_law, products_in_law, random_streams
-from orthoscope.chains.chain import Batches, Chain
+from orthoscope.chains.weights import BLOCK, layer_groups, numbers_in_law, products_in_law, random_streams
 
 Metric: TypeAlias = Callable[[Tensor], Tensor]
 

@@ -11,11 +11,10 @@ from orthoscope.cli import (  # isort: skip
     fix,
     explore,
     plan_muon,
-    datasets,
 )
 from orthoscope.cli.app import BAD_INPUT, FOUND, INTERRUPTED, app, main
 
-# Verbs of other packages: `reproduce` and `errata` come from orthoscope_papers, which the library does not import.
+# Verbs of other packages: `reproduce`, `errata` and `data` are in orthoscope_papers, which the library never imports.
 for _verb in entry_points(group="orthoscope.verbs"):
     app.command(_verb.load(), name=_verb.name)
 
@@ -25,7 +24,6 @@ __all__ = [
     "INTERRUPTED",
     "app",
     "compare",
-    "datasets",
     "diagnose",
     "explore",
     "fix",

@@ -32,8 +32,6 @@ app = App(
     "a verdict became worse, or a check of reproduce failed, 2 bad input.",
     version=_version,
 )
-data = App(name="data", help="List the datasets, or fetch one: orthoscope data get cifar10.")
-app.command(data)
 
 
 def show(documents: "Sequence[Document]", to_stderr: bool) -> None:

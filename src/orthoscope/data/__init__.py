@@ -1,9 +1,6 @@
-"""Datasets: embedded digits, synthetic samples, and the image sets that the papers measure."""
+"""Datasets: embedded digits, and synthetic samples."""
 
-from orthoscope.data.dataset import Dataset
-from orthoscope.data.fetch import get
-from orthoscope.data.folders import available, data_directory
-from orthoscope.data.loading import load
+from orthoscope.data.dataset import Dataset, load
 from orthoscope.data.synthetic import gaussians, images, tokens
 
-__all__ = ["Dataset", "available", "data_directory", "gaussians", "get", "images", "load", "tokens"]
+__all__ = ["Dataset", "gaussians", "images", "load", "tokens"]

@@ -66,18 +66,32 @@ class Dataset:
 
 
 # The set is ordered by writer, so its end has handwritings that the training split does not have.
-TEST_SAMPLES = 360
+_DIGITS = {"train": slice(-360), "test": slice(-360, None)}
 
 
-def read_digits(split: str) -> tuple[Pixels, Labels]:
-    """Read scikit-learn's 8 x 8 digits: the first 1437 for "train", the last 360 for "test"; pixels from 0 to 16."""
+def load(name: str, split: str = "train") -> Dataset:
+    """Load an embedded dataset.
+
+    Args:
+        name: "digits": scikit-learn's 1797 handwritten digits of 8 x 8 pixels.
+        split: "train" (the first 1437) or "test" (the last 360).
+
+    Raises:
+        ValueError: If the name or split is unknown.
+    """
+    if name != "digits":
+        raise ValueError(
+            f"there is no embedded dataset {name!r}: give 'digits', or one of the papers' image sets to "
+            "orthoscope_papers.image_sets.load"
+        )
+    if split not in _DIGITS:
+        raise ValueError(f"{name} has no split {split!r}: choose one of {', '.join(_DIGITS)}")
     with (
         resources.files("orthoscope.data").joinpath("digits.npz").open("rb") as file,
         np.load(file, allow_pickle=False) as arrays,
     ):
         pixels, labels = torch.from_numpy(arrays["pixels"]), torch.from_numpy(arrays["labels"]).long()
-    part = slice(-TEST_SAMPLES, None) if split == "test" else slice(-TEST_SAMPLES)
-    return pixels[part], labels[part]
+    return Dataset(name, split, pixels[_DIGITS[split]], labels[_DIGITS[split]], scale=16)
 
 
 VOCABULARY = 128  # ASCII; the few other characters are read as question marks

@@ -27,7 +27,6 @@ from orthoscope.init.schemes import (
     initialize_,
     normal_,
     orthogonal_,
-    svd_orthogonal_,
     torch_default_,
     weight_variance,
     xavier_,
@@ -36,5 +35,5 @@ from orthoscope.init.weights import weight_sample
 
 __all__ = [
     "SCHEMES", "Scheme", "bias_variance", "delta_orthogonal_", "gaussian_", "he_", "initialize_", "iterative_", "lsuv_",
-    "normal_", "orthogonal_", "svd_orthogonal_", "torch_default_", "weight_sample", "weight_variance", "xavier_",
+    "normal_", "orthogonal_", "torch_default_", "weight_sample", "weight_variance", "xavier_",
 ]  # fmt: skip

@@ -1,13 +1,11 @@
 """Data-dependent weights set layer by layer in the order of a forward pass, by hooks; all of them or none.
 
-A `Maker` gets the input of a layer and computes its weight. For one batch a single forward pass is enough: each layer
-is written when its input arrives. For a stream every layer needs all batches before the next one can be computed, so
-there is one pass over the stream per layer, stopped at that layer.
+One forward pass is enough: each layer is written when its input arrives.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -15,106 +13,57 @@ from torch.nn.utils import parametrize
 
 from orthoscope.init.weights import WeightLayer, check_unsharded, weight_layers
 from orthoscope.probe.restore import probing_mode, untouched
-from orthoscope.probe.samples import Call, as_call, copied, tensors_in
+from orthoscope.probe.samples import Call, copied, tensors_in
 
-
-@runtime_checkable
-class Maker(Protocol):
-    """Computes weights: `see` accumulates the input of a layer, `make` then writes the layer's weight."""
-
-    def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
-        """Accumulate (a part of) the layer's input."""
-
-    def make(self, name: str, layer: WeightLayer) -> None:
-        """Write the layer's weight."""
-
-
-# Types that are one batch; any other iterable is a stream of batches.
-ONE_BATCH = (Call, Tensor, Mapping, tuple, list)
+# Computes and writes the weight of a layer from the layer's input.
+Make: TypeAlias = Callable[[str, WeightLayer, Tensor], None]
 
 
 def in_forward_order(
-    model: nn.Module, batch: Any, keep: Collection[str] | None, maker: Maker
+    model: nn.Module, call: Call, keep: Collection[str] | None, make: Make
 ) -> list[tuple[str, WeightLayer]]:
-    """Let `maker` compute the weight of every layer from its input, then restore the model.
+    """Let `make` compute the weight of every layer from its input, then restore the model.
 
     The caller writes the weights afterwards, so that a failure changes nothing.
 
     Args:
         model: The network.
-        batch: One batch, or an iterable of batches that can be iterated repeatedly.
+        call: The batch, as the arguments of the network.
         keep: Names of layers to leave unchanged. None for the first and the last layer that are called; the last is
             known only at the end, so it is computed and discarded, and a failure to compute it is ignored.
-        maker: Computes the weights.
+        make: Computes the weights.
 
     Returns:
         The layers whose weights were computed, with their names, in forward order.
     """
     layers = weight_layers(model)
     _check(layers, keep)
-    if isinstance(batch, Iterator):
-        raise ValueError(
-            f"a {type(batch).__name__} can be iterated only once, and every layer needs the whole stream: "
-            "give a DataLoader, or an object with __iter__"
-        )
-    at_once = isinstance(batch, ONE_BATCH) or not isinstance(batch, Iterable)
-    progress = _Progress(maker, set(keep or ()), includes_ends=keep is not None, at_once=at_once)
+    progress = _Progress(make, set(keep or ()), includes_ends=keep is not None)
+    samples = next(tensors_in((call.args, call.kwargs)))
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
         for name, layer in layers:
-            # Prepended: hooks of the user must not run before a pass is stopped here.
             layer.register_forward_pre_hook(partial(progress.arrive, name), with_kwargs=True, prepend=True)
-        device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-        first: Tensor | None = None
-        varied = False
-        while not progress.ended:
-            progress.begin_pass()
-            # A pair in a stream is input and target, as a DataLoader yields them.
-            for call in (as_call(model, one, with_target=not at_once) for one in ([batch] if at_once else batch)):
-                samples = next(tensors_in((call.args, call.kwargs)))
-                first = samples[:1] if first is None else first
-                # One sample, or another shape, cannot be compared.
-                comparable = len(samples) > 1 and samples.shape[1:] == first.shape[1:]
-                varied = varied or not comparable or bool((samples != first).any())
-                args, kwargs = copied((call.args, dict(call.kwargs)), device)
-                progress.begin_call()
-                try:
-                    model(*args, **kwargs)
-                except _Stopped:
-                    continue
-            progress.end_pass(dict(layers))
+        args, kwargs = copied((call.args, dict(call.kwargs)), device)
+        model(*args, **kwargs)
     made = progress.made(layers)
-    if not varied:
+    # A single sample cannot be compared.
+    if len(samples) > 1 and not bool((samples != samples[:1]).any()):
         raise ValueError("the batch is one sample repeated, which has rank 1: give different samples")
     return made
 
 
-class _Stopped(Exception):  # noqa: N818 - not an error: ends the forward pass of one batch early
-    """The layer has seen its input of this batch and needs the other batches before it can be set."""
-
-
 class _Progress:
-    """State of the passes: which layers are set, and the order in which layers were called."""
+    """Which layers were called, in order, and which of them are set."""
 
-    def __init__(self, maker: Maker, kept: set[str], includes_ends: bool, at_once: bool) -> None:
-        self.maker, self.kept, self.includes_ends, self.at_once = maker, kept, includes_ends, at_once
-        self.done: list[str] = []
-        self.ended = False
-        self.waiting: str | None = None  # the layer whose input this pass accumulates
-        self.failed: str | None = None  # a layer that could not be set; ignored if it is the last of all
-        self.failure: ValueError | None = None
+    def __init__(self, make: Make, kept: set[str], includes_ends: bool) -> None:
+        self.make, self.kept, self.includes_ends = make, kept, includes_ends
         self.called: list[str] = []
-        self.calls = 0
-
-    def begin_pass(self) -> None:
-        self.waiting = None
-        self.calls = 0
-
-    def begin_call(self) -> None:
-        self.called = []
-        self.calls += 1
+        self.done: list[str] = []
+        self.failure: ValueError | None = None  # of a layer that could not be set; ignored if it is the last of all
 
     def arrive(self, name: str, layer: WeightLayer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        if self.failure is not None and self.failed in self.called:
+        if self.failure is not None:
             raise self.failure
         again, first = name in self.called, not self.called
         self.called.append(name)
@@ -128,28 +77,17 @@ class _Progress:
                 f"layer {name!r} is called more than once in a forward pass, so its place in forward order is not "
                 "unique: name it in `keep`"
             )
-        if name not in self.done:
-            self._visit(name, layer, args, kwargs)
-
-    def _visit(self, name: str, layer: WeightLayer, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        if self.waiting not in (None, name):
-            raise ValueError(
-                f"after the same layers one batch of the stream reaches layer {self.waiting!r} and another {name!r}: "
-                "the forward order depends on the batch"
-            )
         try:
-            self.maker.see(name, layer, _input(name, args, kwargs))
-            if self.at_once:
-                self._make(name, layer)
+            self._make(name, layer, _input(name, args, kwargs))
         except ValueError as reason:
-            self._fail(name, reason)
-        if not self.at_once:
-            self.waiting = name
-            raise _Stopped
+            if self.includes_ends:
+                raise
+            self.failure = reason
+        self.done.append(name)
 
-    def _make(self, name: str, layer: WeightLayer) -> None:
+    def _make(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
         try:
-            self.maker.make(name, layer)
+            self.make(name, layer, inputs)
         except (RuntimeError, TypeError, ValueError) as reason:
             if not parametrize.is_parametrized(layer, "weight"):
                 raise
@@ -157,24 +95,6 @@ class _Progress:
                 f"layer {name!r} is parametrized and refuses the computed weight, so no layer was changed: "
                 "parametrize it after initializing"
             ) from reason
-        self.done.append(name)
-
-    def _fail(self, name: str, reason: ValueError) -> None:
-        if self.includes_ends:
-            raise reason
-        self.failed, self.failure = name, reason
-        self.done.append(name)
-
-    def end_pass(self, layers: Mapping[str, WeightLayer]) -> None:
-        if not self.calls:
-            raise ValueError("the stream has no batch: give an iterable that can be iterated repeatedly")
-        if self.at_once or self.waiting is None:
-            self.ended = True
-        elif self.waiting not in self.done:
-            try:
-                self._make(self.waiting, layers[self.waiting])
-            except ValueError as reason:
-                self._fail(self.waiting, reason)
 
     def made(self, layers: list[tuple[str, WeightLayer]]) -> list[tuple[str, WeightLayer]]:
         """Layers in the order of their calls; a ValueError if one was never called."""

@@ -13,11 +13,11 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from orthoscope.init._forward_order import ONE_BATCH, in_forward_order
+from orthoscope.init._forward_order import in_forward_order
 from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
 from orthoscope.linalg import gram_factor, haar, polar_factor
 from orthoscope.linalg.polar import svd
-from orthoscope.probe.samples import Call, as_call, first_samples
+from orthoscope.probe.samples import as_call, first_samples
 
 Slice = Float64[Tensor, "out directions"]
 Rows = Float64[Tensor, "groups rows fan_in"]
@@ -59,14 +59,12 @@ def iterative_(
     Networks of 75 layers then learn as fast as those of 15; with three times as many samples they do not
     (daneshmand2021, Figure 4).
 
-    A single batch needs one forward pass. A stream needs one pass over it per layer, stopped at that layer, and one to
-    the end: for $k$ equal layers the work of about $k/2$ passes. Memory holds the activations of one batch, a triangle
-    `(fan_in, fan_in)` and as many rows as the layer has outputs.
+    One forward pass, whose memory holds the activations, a triangle `(fan_in, fan_in)` and as many rows as the layer
+    has outputs.
 
     Args:
         model: Changed in place: every `nn.Linear` and `nn.Conv1d`, `2d`, `3d`, grouped or not, except `keep`.
-        batch: A tensor, tuple or dict is one batch; a DataLoader, or another iterable that can be iterated repeatedly,
-            is a stream of batches.
+        batch: As for `probe.record`: a tensor, tuple, dict or DataLoader, which stands for its first batch.
         power: $p$. With 1/2, the paper's equation (6), each layer takes the square root of every singular value; with
             1, as in the authors' code, they become equal at once.
         output_rms: The root mean square of $HW^\top$, by the factor $s$; None for $\|HW^\top\|_F = 1$, as printed.
@@ -92,13 +90,16 @@ def iterative_(
     """
     if frame not in FRAMES:
         raise ValueError(f"unknown frame {frame!r}: choose one of {', '.join(FRAMES)}")
+    call = as_call(model, batch)
     if samples is not None:
-        batch = _first(model, batch, samples)
+        if not isinstance(samples, int) or samples < 1:
+            raise ValueError(f"samples is {samples!r}, but must be a whole number of at least 1")
+        call = first_samples(call, samples)
     generator = generator or torch.Generator().manual_seed(torch.initial_seed())
     state = generator.get_state()
     maker = _Maker(power, output_rms, FRAMES[frame], generator)
     try:
-        made = in_forward_order(model, batch, keep, maker)
+        made = in_forward_order(model, call, keep, maker)
     except BaseException:
         generator.set_state(state)
         raise
@@ -107,16 +108,8 @@ def iterative_(
     return {name: maker.conditions[name] for name, _ in made}
 
 
-def _first(model: nn.Module, batch: Any, samples: int) -> Call:
-    if not isinstance(samples, int) or samples < 1:
-        raise ValueError(f"samples is {samples!r}, but must be a whole number of at least 1")
-    if not isinstance(batch, ONE_BATCH):
-        raise ValueError(f"samples= needs a single batch, got a stream ({type(batch).__name__}): give one batch")
-    return first_samples(as_call(model, batch), samples)
-
-
 class _Maker:
-    """Accumulates the input of each layer, and computes and writes its weight."""
+    """Computes the weight of each layer from its input, and writes it, so that later layers get their final input."""
 
     def __init__(
         self,
@@ -126,34 +119,13 @@ class _Maker:
         generator: torch.Generator,
     ) -> None:
         self.power, self.output_rms, self.frame, self.generator = power, output_rms, frame, generator
-        self.seen: dict[str, InputMoments] = {}
-        self.samples: dict[str, int] = {}
         self.weights: dict[str, Tensor] = {}
         self.conditions: dict[str, float] = {}
 
-    def see(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
-        """Accumulate a part of the layer's input."""
-        if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
-            raise ValueError(
-                f"layer {name!r} is a {type(layer).__name__}, whose input is not unfolded into patches: "
-                "name it in `keep`"
-            )
-        if not inputs.numel():
-            raise ValueError(
-                f"layer {name!r} gets an empty batch: give one of at least as many samples as it has units"
-            )
-        moments = self.seen.setdefault(name, InputMoments(blocks_shape(layer)[1], self.generator))
-        self.samples[name] = self.samples.get(name, 0) + len(inputs)
-        for rows in row_blocks(layer, inputs):
-            if not bool(rows.isfinite().all()):
-                raise ValueError(f"the input of layer {name!r} is not finite: check the batch and the layers before")
-            moments.add(rows)
-
-    def make(self, name: str, layer: WeightLayer) -> None:
-        """Write the layer's weight, so that later layers receive their final input."""
-        moments = self.seen.pop(name)
-        self._check_enough(name, layer, moments.rows)
-        assert moments.triangle is not None, "a layer is made after it was called"
+    def __call__(self, name: str, layer: WeightLayer, inputs: Tensor) -> None:
+        moments = self._moments(name, layer, inputs)
+        self._check_enough(name, layer, moments.rows, len(inputs))
+        assert moments.triangle is not None, "the input is not empty"
         assert moments.sample is not None
         # With more outputs than rows, rows are repeated.
         sample = moments.sample.repeat(1, -(-moments.wanted // moments.rows), 1)[:, : moments.wanted]
@@ -169,11 +141,28 @@ class _Maker:
         self.conditions[name] = max(condition for _, condition in blocks)
         _write(layer, self.weights[name])
 
-    def _check_enough(self, name: str, layer: WeightLayer, rows: int) -> None:
+    def _moments(self, name: str, layer: WeightLayer, inputs: Tensor) -> "InputMoments":
+        if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
+            raise ValueError(
+                f"layer {name!r} is a {type(layer).__name__}, whose input is not unfolded into patches: "
+                "name it in `keep`"
+            )
+        if not inputs.numel():
+            raise ValueError(
+                f"layer {name!r} gets an empty batch: give one of at least as many samples as it has units"
+            )
+        moments = InputMoments(blocks_shape(layer)[1], self.generator)
+        for rows in row_blocks(layer, inputs):
+            if not bool(rows.isfinite().all()):
+                raise ValueError(f"the input of layer {name!r} is not finite: check the batch and the layers before")
+            moments.add(rows)
+        return moments
+
+    @staticmethod
+    def _check_enough(name: str, layer: WeightLayer, rows: int, samples: int) -> None:
         _, out, fan_in = blocks_shape(layer)
         if rows >= min(out, fan_in):
             return
-        samples = self.samples[name]
         needed = -(-min(out, fan_in) * samples // rows)
         raise ValueError(
             f"the batch is too small: layer {name!r} is a {out} x {fan_in} matrix and gets {rows} rows from {samples} "

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -26,7 +25,6 @@ from orthoscope.init.weights import (
 )
 from orthoscope.linalg import group_matrices, haar
 from orthoscope.linalg.convolution import from_polyphase
-from orthoscope.linalg.polar import svd
 
 
 def gaussian_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
@@ -74,17 +72,6 @@ def orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generato
     device = generator.device if generator is not None else weight.device
     frames = haar(out, fan_in, groups, generator=generator, dtype=weight.dtype, device=device)
     fill_(layer, gain * frames)
-
-
-def svd_orthogonal_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
-    r"""$W = \bar\sigma\,UV^\top$, where $U \operatorname{diag}(\sigma)\, V^\top$ is drawn by `xavier_`.
-
-    joudaki2024, A.5 (i). A Haar orthogonal matrix, as by `orthogonal_`, times the mean singular value $\bar\sigma$: in
-    a wide square layer $\frac8{3\pi} = 0.85$, so that each keeps 0.72 of the mean square. Each group on its own.
-    """
-    drawn = normal_blocks(layer, gain * (2 / sum(fans(layer))) ** 0.5, generator)
-    left, values, right = svd(drawn.double())
-    fill_(layer, values.mean(-1)[:, None, None] * left @ right)
 
 
 def torch_default_(layer: WeightLayer, gain: float = 1.0, generator: torch.Generator | None = None) -> None:
@@ -139,7 +126,6 @@ SCHEMES: dict[str, Scheme] = {
     "lecun": gaussian_,  # another name of "gaussian"
     "normal": normal_,
     "orthogonal": orthogonal_,
-    "svd-orthogonal": svd_orthogonal_,
     "torch": torch_default_,
     "xavier": xavier_,
 }
@@ -203,30 +189,9 @@ _VARIANCES: dict[str, Callable[[int, int], float]] = {
     "lecun": lambda fan_in, fan_out: 1 / fan_in,
     "normal": lambda fan_in, fan_out: TRANSFORMER_STD**2,
     "orthogonal": lambda fan_in, fan_out: 1 / max(fan_in, fan_out),
-    "svd-orthogonal": lambda fan_in, fan_out: (
-        2 / (fan_in + fan_out) * mean_singular_value(fan_in, fan_out) ** 2 / max(fan_in, fan_out)
-    ),
     "torch": lambda fan_in, fan_out: 1 / (3 * fan_in),
     "xavier": lambda fan_in, fan_out: 2 / (fan_in + fan_out),
 }
-
-
-def mean_singular_value(rows: int, columns: int) -> float:
-    r"""Mean singular value of a matrix of independent $\mathcal N(0, 1)$ entries, to second order in 1/size.
-
-    $$ \sqrt n\,\Big[ \int \sqrt x\,\rho_c(x)\,dx + \frac1{cn}\Big(\frac{\sqrt a + \sqrt b}{4}
-       - \frac1{2\pi}\int_0^\pi \sqrt{x(\theta)}\,d\theta\Big)\Big], \qquad x(\theta) = 1 + c - 2\sqrt c\cos\theta $$
-
-    $n$ is the larger size, $c \le 1$ the ratio of the smaller to it, $a, b = (1 \mp \sqrt c)^2$: the Marchenko–Pastur
-    law, and the correction for real matrices (Bai & Silverstein, 2004).
-    """
-    larger, ratio = max(rows, columns), min(rows, columns) / max(rows, columns)
-    theta = (np.arange(2048) + 0.5) * math.pi / 2048  # periodic and smooth but at c = 1: the midpoint rule is exact
-    place = 1 + ratio - 2 * math.sqrt(ratio) * np.cos(theta)
-    density = 2 * np.sin(theta) ** 2 / place  # ρ(x) dx = density dθ/π
-    bulk = float((np.sqrt(place) * density).mean())
-    edges = ((1 - math.sqrt(ratio)) + (1 + math.sqrt(ratio))) / 4 - float(np.sqrt(place).mean()) / 2
-    return math.sqrt(larger) * (bulk + edges / (ratio * larger))
 
 
 def weight_variance(scheme: str, fan_in: int, fan_out: int, gain: float = 1.0) -> float:

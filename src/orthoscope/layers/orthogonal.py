@@ -32,16 +32,13 @@ def orthogonal(
     r"""Keep a weight orthonormal during training, $W^\mathsf{H}W = I$ (if wide, $WW^\mathsf{H} = I$).
 
     A weight of more than two dimensions is a batch of matrices. The weight of a convolution is, for every group, the
-    matrix `(out, in·k·k)` of one output position; that does not make the convolution an isometry of images, for which
-    see `orthogonal_convolution`. The weight `(4·hidden, hidden)` of an `nn.LSTM` is one matrix, not one for each gate.
+    matrix `(out, in·k·k)` of one output position, which does not make it an isometry of images; see
+    `orthogonal_convolution`. The gates of an `nn.LSTM` are one matrix.
 
     The coordinates are a new parameter: create the optimizer after this call, with `weight_decay=0` for them, since
-    decay moves the weight within its manifold. Another module that shares the weight keeps the old one. float16 and
-    bfloat16 weights are computed in float32, also under autocast. Assigning an orthonormal `module.weight` keeps it,
-    any other is refused; `load_state_dict` also takes checkpoints that hold the plain weight.
-    `torch.nn.utils.parametrize.cached()` computes the weight once for many uses; `remove_parametrizations` leaves it.
-    Derivatives are of any order by `backward`; forward mode, so `torch.func.jvp` and `hessian`, is for "cayley" and
-    "exponential" only.
+    decay moves the weight within its manifold. Assigning an orthonormal `module.weight` keeps it, any other is refused;
+    `load_state_dict` also takes the plain weight. Derivatives are of any order by `backward`; forward mode, so
+    `torch.func.jvp` and `hessian`, is for "cayley" and "exponential" only.
 
     Args:
         module: The layer that owns the weight; it is modified.
@@ -72,25 +69,33 @@ def orthogonal(
     """
     check_module(module, generator)
     weight = _matrix_weight(module, name, start)
-    layout = Layout.of(module, name)
-    chosen = map == "auto"
-    map = _map_for(layout, weight, map, num_reflections, num_rotations)
-    size = _partial_size(layout, num_reflections, num_rotations)
-    _check_beginning(layout, weight, determinant, start)
-    # In full precision at first: rounded to bfloat16, a member of a partial family would leave it.
-    computed = computing_dtype(weight.dtype)
-    path = f"parametrizations.{name}[0]"
-    parametrization = OrthogonalParametrization(
-        layout, map, size, dtype=computed, device=weight.device, chosen=chosen, path=path
-    )
+    parametrization = _parametrization(module, name, weight, map, num_reflections, num_rotations)
+    _check_beginning(parametrization.layout, weight, determinant, start)
     beginning, remark = weight.detach(), None
     if not weight.is_meta:
         beginning, remark = _starting_weight(parametrization, beginning, start, determinant, generator)
-    register(module, name, parametrization, beginning.to(device=weight.device, dtype=computed))
+    register(module, name, parametrization, beginning.to(device=weight.device, dtype=parametrization.dtype))
     translate_when_loading(module)
     if remark is not None:
         warnings.warn(remark, stacklevel=2)
     return module
+
+
+def _parametrization(
+    module: nn.Module, name: str, weight: Tensor, map: str, num_reflections: int | None, num_rotations: int | None
+) -> OrthogonalParametrization:
+    """The parametrization that the options ask for."""
+    layout = Layout.of(module, name)
+    # In full precision at first: rounded to bfloat16, a member of a partial family would leave it.
+    return OrthogonalParametrization(
+        layout,
+        _map_for(layout, weight, map, num_reflections, num_rotations),
+        _partial_size(layout, num_reflections, num_rotations),
+        dtype=computing_dtype(weight.dtype),
+        device=weight.device,
+        chosen=map == "auto",
+        path=f"parametrizations.{name}[0]",
+    )
 
 
 def _matrix_weight(module: nn.Module, name: str, start: str | None) -> Tensor:

@@ -6,10 +6,7 @@ import torch
 from torch import Tensor
 
 from orthoscope.linalg.polar import nearest_frame
-from orthoscope.linalg.products import gram_excess, skew_part
-
-# Enough for steps as long as 1e38; only a matrix that lost rank, which no tangent step can make, needs more.
-_MAX_STEPS = 250
+from orthoscope.linalg.products import skew_part
 
 
 def polar_retraction(x: Tensor, v: Tensor) -> Tensor:
@@ -49,33 +46,10 @@ def cayley_retraction(x: Tensor, v: Tensor) -> Tensor:
     return (x @ (2 * inverse) - x + normal @ inverse).to(dtype)
 
 
-def newton_schulz_retraction(x: Tensor, v: Tensor) -> Tensor:
-    r"""The polar retraction by products alone: $Y \leftarrow Y - \tfrac12Y(Y^\mathsf{H}Y - I)$ from a scaled $x + v$.
-
-    Any factor in $(0, \sqrt3/\|Y\|)$ leads to the same limit; this one leaves $\|Y\|^2 \le 2$. Some
-    $2.5 \ln \|Y\|$ steps bring the singular values near 1, then each squares the error. The loop ends
-    where the next error, at most $\tfrac34$ of the squared length of a row of $Y^\mathsf{H}Y - I$, is a rounding.
-    """
-    moved = x + v
-    # Of entries larger than 1, so that no square overflows. The limit does not depend on it, nor its derivative.
-    moved = moved / moved.detach().abs().amax((-2, -1), keepdim=True).clamp(min=1)
-    largest_row_sum = (moved.mH @ moved).abs().sum(-1).amax(-1)
-    moved = moved * (2 / largest_row_sum).sqrt().clamp(max=1)[..., None, None]
-    for _ in range(_MAX_STEPS):
-        excess = gram_excess(moved)
-        rows = torch.linalg.vector_norm(excess.detach(), dim=-1)
-        moved = moved - moved @ (excess / 2)
-        # A matrix that is nan stays so, and must not stop the others of its batch.
-        if 3 / 4 * rows.nan_to_num(0.0).square().amax() <= torch.finfo(x.dtype).eps:
-            break
-    return moved
-
-
 RETRACTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "polar": polar_retraction,
     "qr": qr_retraction,
     "cayley": cayley_retraction,
-    "newton_schulz": newton_schulz_retraction,
 }
 
 

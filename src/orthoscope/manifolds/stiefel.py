@@ -87,10 +87,10 @@ class Stiefel:
 
     @in_full_precision
     def retract(self, x: Tensor, v: Tensor, method: str = "polar") -> Tensor:
-        r"""A frame that agrees with $X + V$ to first order: "polar", "qr", "cayley" or "newton_schulz".
+        r"""A frame that agrees with $X + V$ to first order: "polar", "qr" or "cayley".
 
         All are defined for tangent vectors of any length. "polar" is of second order in the Euclidean metric
-        and "cayley" in the canonical one; "newton_schulz" is "polar" by products alone.
+        and "cayley" in the canonical one.
         """
         _check(x, v)
         if method not in RETRACTIONS:

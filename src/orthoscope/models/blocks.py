@@ -35,6 +35,24 @@ def block(
     return nn.Sequential(parts)
 
 
+class ModReLU(nn.Module):
+    r"""$\operatorname{sign}(x)\,\max(|x| + b, 0)$ with a bias $b$ per unit, initially 0, where it is the identity.
+
+    Arjovsky et al., 2016. It acts on the magnitude only and keeps signs, so an orthogonal recurrence preserves norms.
+
+    Args:
+        units: Number of units.
+    """
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(units))
+
+    def forward(self, inputs: Float[Tensor, "*batch units"]) -> Float[Tensor, "*batch units"]:
+        """Apply the activation."""
+        return inputs.sign() * (inputs.abs() + self.bias).relu()
+
+
 class ResidualBlock(nn.Module):
     r"""$h \mapsto s(h) + \text{scale} \cdot F(h)$: $F$ is the `branch`, $s$ the `shortcut` or the identity.
 

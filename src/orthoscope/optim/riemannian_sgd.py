@@ -32,8 +32,9 @@ class RiemannianSGD(MixedSGD):
     3. retract: $X \leftarrow Y(Y^\top Y)^{-1/2}$, the polar retraction.
 
     In the Euclidean metric $P_X$ and $\operatorname{grad}_X$ are the same linear map, so that transport is free:
-    $m \leftarrow P_X(\mu m + (1-\tau)G)$, and a step costs four products. Without momentum, seven of eight short steps
-    cost three (`short_step_`). The retraction is exact for steps of any length: no learning rate leaves the manifold.
+    $m \leftarrow P_X(\mu m + (1-\tau)G)$, and a step costs four products, or one or two more if it is long. Without
+    momentum, seven of eight steps cost three as long as they are short (`short_step_`). The retraction is exact for
+    steps of any length: no learning rate leaves the manifold.
 
     Args:
         params: Parameters or groups; see `stiefel_parameter_groups` and `MixedOptimizer`.
@@ -61,19 +62,24 @@ class RiemannianSGD(MixedSGD):
             stack.write(nearest_frame(moved), stack.parameters)
 
     def _plain_step(self, group: Group, stack: Stack) -> None:
-        """One step without momentum; the stack's key is the number of short steps since the last retraction."""
+        """One step without momentum; the stack's key counts short steps since the last retraction, up to the next one.
+
+        Below 0 it counts the steps that are still retracted because one was too long.
+        """
         manifold, taken = group["manifold"], stack.key
         rate = float(group["lr"]) * (-1 if group["maximize"] else 1)
         x, gradient = stack.frames(stack.parameters), stack.gradients()
         overlap = x.mH @ gradient
-        may_be_short = manifold.metric == "euclidean" and taken != _SHORT_STEPS
-        if not (may_be_short and short_step_(x, gradient, overlap, rate)):
+        may_be_short = manifold.metric == "euclidean" and 0 <= taken < _SHORT_STEPS
+        is_short = may_be_short and short_step_(x, gradient, overlap, rate)
+        if not is_short:
             direction = gradient - frame_product(x, manifold.normal_coordinates(overlap))
             x = nearest_frame(torch.add(x, direction, alpha=-rate))
         stack.write(x, stack.parameters)
+        # Where a step was too long, finding out cost a product: the next ones are not tried either.
+        count = taken + 1 if is_short or taken < 0 else -_SHORT_STEPS if may_be_short else 0
         for parameter in stack.parameters:
-            # Counted also if the whole stack was retracted because the step of one of its matrices was long.
-            self.state[parameter]["short_steps"] = 0 if taken == _SHORT_STEPS else taken + 1
+            self.state[parameter]["short_steps"] = count
 
     def _direction(self, group: Group, stack: Stack, x: Tensor) -> Tensor:
         """The tangent vector to move along; updates the momentum."""

@@ -82,7 +82,6 @@ def read_runs(
     store: str | Path,
     function: Callable[..., Any] | str | None = None,
     version: str | None = None,
-    parse: Callable[[dict[str, Any]], Any] | None = None,
 ) -> Runs:
     """Read all runs of a store, or those of one function and version.
 
@@ -90,7 +89,6 @@ def read_runs(
         store: The folder.
         function: The function, or its name `module:function`; None for all.
         version: Version of the experiment's code; None for all.
-        parse: Called with every config; a run for which it raises an exception becomes a problem.
 
     Raises:
         FileNotFoundError: If the folder is no store.
@@ -107,8 +105,6 @@ def read_runs(
         try:
             run = read_run(path)
             if name in (None, run.function) and version in (None, run.version):
-                if parse is not None:
-                    _check_parses(run, parse)
                 table.runs.append(run)
         except FileNotFoundError:
             continue
@@ -175,13 +171,6 @@ def is_stored(path: Path) -> bool:
     except (FileNotFoundError, ValueError):
         return False
     return True
-
-
-def _check_parses(run: Run, parse: Callable[[dict[str, Any]], Any]) -> None:
-    try:
-        parse(run.config)
-    except Exception as error:
-        raise ValueError(f"has a config that no longer parses: {type(error).__name__}: {error}") from error
 
 
 @cache

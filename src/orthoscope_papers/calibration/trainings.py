@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d
 
-from orthoscope.data import load
 from orthoscope.training import minibatches, train
 from orthoscope_papers.calibration.networks import Network, build
+from orthoscope_papers.image_sets import load
 
 Task = Literal["digits", "fashion-mnist"]
 TASKS: tuple[Task, ...] = ("digits", "fashion-mnist")

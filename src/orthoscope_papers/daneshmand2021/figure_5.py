@@ -15,10 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from orthoscope.data import Dataset, load
+from orthoscope.data import Dataset
 from orthoscope.metrics import orthogonality_gap
 from orthoscope.models import MLP, ConvNet
 from orthoscope_papers.evidence import Evidence, Verdict, interval
+from orthoscope_papers.image_sets import load
 from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (

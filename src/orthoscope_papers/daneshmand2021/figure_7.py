@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from orthoscope.data import load
 from orthoscope.init import iterative_
 from orthoscope.metrics import orthogonality_gap
-from orthoscope.models import alexnet_like
 from orthoscope.training import Step, minibatches, train
+from orthoscope_papers.daneshmand2021.alexnet_like import alexnet_like
 from orthoscope_papers.evidence import Evidence, student_interval
+from orthoscope_papers.image_sets import load
 from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (

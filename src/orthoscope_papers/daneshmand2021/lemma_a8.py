@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import torch
 
-from orthoscope.chains import Chain, simulate, vanilla_products
+from orthoscope.chains import Chain, simulate
 from orthoscope.metrics.representations import orthogonality_gap
 from orthoscope.theory.chain.batch_norm import stationary_gap
 from orthoscope.theory.chain.spectrum import collapse_rate, collapsed_gap
+from orthoscope_papers.daneshmand2021.vanilla_products import vanilla_products
 from orthoscope_papers.evidence import Evidence, interval
 from orthoscope_papers.panels import Math, Panel, Series, averaged, grouped
 

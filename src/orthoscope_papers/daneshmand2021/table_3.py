@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from orthoscope.models import alexnet_like
+from orthoscope_papers.daneshmand2021.alexnet_like import alexnet_like
 from orthoscope_papers.evidence import Evidence, Verdict
 from orthoscope_papers.panels import Panel, averaged
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from orthoscope.data.catalog import entry_named
 from orthoscope.training import Step, minibatches, train
 from orthoscope_papers.evidence import Evidence, interval
 from orthoscope_papers.experiments import Figure
+from orthoscope_papers.image_sets.catalog import entry_named
 from orthoscope_papers.joudaki2024.shaped_network import (
     EXPONENT,
     FUNCTIONS,

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from orthoscope.models.recurrent import RecurrentNetwork
 from orthoscope.training import train
 from orthoscope_papers.evidence import Evidence, interval, student_interval
+from orthoscope_papers.ju2025.recurrent_network import RecurrentNetwork
 from orthoscope_papers.panels import Panel, averaged
 
 CLAIM = (

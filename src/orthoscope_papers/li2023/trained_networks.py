@@ -18,12 +18,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from orthoscope.data import load
 from orthoscope.metrics import ResidualAlignment, misalignment, residual_alignment
 from orthoscope.metrics.jacobians import defined_median
 from orthoscope.models import ResNet
 from orthoscope.probe import ResidualJacobians, residual_jacobians
 from orthoscope.training import minibatches, train
+from orthoscope_papers.image_sets import load
 
 CLASSES = 10
 # Of a row: what the value is. The scores have no block; a pair has two.

@@ -201,18 +201,6 @@ def test_identical_and_opposite_inputs_stay_so_for_ever_under_an_odd_activation(
     assert torch.equal(the_map("tanh").trajectory(ends, 300), ends.expand(301, 2))
 
 
-def test_layers_to_a_target_are_counted_from_the_trajectory() -> None:
-    path = the_map("relu").trajectory(0.1, 200)
-    layers = the_map("relu").layers_to(0.99, 0.1)
-    assert path[layers - 1] < 0.99 <= path[layers]
-    assert the_map("tanh").layers_to(0.5, 0.5) == 0
-    down = the_map("tanh").layers_to(1e-3, 0.9)
-    path = the_map("tanh").trajectory(0.9, down)
-    assert path[-1] <= 1e-3 < path[-2]
-    with pytest.raises(ValueError, match=r"tends to 0\.76"):
-        the_map("gelu").layers_to(0.9, 0.5, at_most=1000)
-
-
 @pytest.mark.parametrize(
     ("activation", "centered", "stable", "nonlinear", "case"),
     [

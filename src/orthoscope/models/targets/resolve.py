@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from orthoscope.data import gaussians, images, tokens
-from orthoscope.models.convolutional import ConvNet, alexnet_like
+from orthoscope.models.convolutional import ConvNet
 from orthoscope.models.mlp import MLP
 from orthoscope.models.resnet import ResNet
 from orthoscope.models.targets import hugging_face, timm_zoo
@@ -52,7 +52,6 @@ def _images(given: Mapping[str, Any]) -> BatchSource:
 BUILTIN: dict[str, Builtin] = {
     "mlp": Builtin(MLP, _vectors),
     "convnet": Builtin(ConvNet, _images),
-    "alexnet_like": Builtin(alexnet_like, _images),
     "resnet": Builtin(ResNet, _images),
     "transformer": Builtin(Transformer, lambda given: batches(tokens, given["length"], given["vocabulary"])),
 }

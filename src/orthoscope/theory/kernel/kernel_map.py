@@ -16,7 +16,6 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from orthoscope.activations import Choice, Nonlinearity, nonlinearity
-from orthoscope.theory.kernel._angle_series import AngleTable, angle_table
 from orthoscope.theory.kernel._overlap_loss import REACH, GaussianPair, jump_slope
 from orthoscope.theory.kernel.convergence import (
     ROUNDING,
@@ -178,10 +177,6 @@ class KernelMap:
         first, second = series.at_zero(1) / energy, series.at_zero(2) / energy
         return slow_distance(-math.sqrt(2) * first, -second, depth)
 
-    @cached_property
-    def _table(self) -> AngleTable:
-        return angle_table(self._angle_after)
-
     def _angle_after(self, angle: Tensor) -> Tensor:
         loss = self._loss(angle)
         # Antipodes of an odd activation stay antipodes: what is left of 1 + κ is rounding.
@@ -192,25 +187,10 @@ class KernelMap:
         r"""$\rho_0, \rho_1 = \kappa(\rho_0), \dots, \rho_\ell$ for $\ell$ = `depth`, along the first axis."""
         if depth < 0:
             raise ValueError(f"depth is {depth}, but must be at least 0")
-        angle = _angle(overlap)
-        return self._table.iterate(angle.flatten(), depth).reshape(depth + 1, *angle.shape)
-
-    def layers_to(self, target: int | float, overlap: int | float, at_most: int = 100_000) -> int:
-        r"""The first layer at which an overlap that starts at `overlap` has reached or passed `target`."""
-        start, depth = float(overlap), 0
-        current = _angle(overlap).reshape(1)
-        _angle(target)
-        block = 256
-        while depth < at_most:
-            path = self._table.iterate(current, block)[1:, 0]
-            passed = ((path - target) * (1.0 if start < target else -1.0) >= 0) | (start == target)
-            if passed.any():
-                return 0 if start == target else depth + int(passed.nonzero()[0]) + 1
-            depth, current = depth + block, torch.arccos(path[-1:])
-        raise ValueError(
-            f"an overlap that starts at {start:g} does not reach {target:g} within {at_most} layers of "
-            f"{self.activation.name}: it tends to {self.fixed_point:g}"
-        )
+        angles = [_angle(overlap)]
+        for _ in range(depth):
+            angles.append(self._angle_after(angles[-1]))
+        return torch.stack(angles).cos()
 
 
 def _angle(overlap: int | float | Tensor) -> Tensor:

@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from orthoscope.data import Dataset, get, load
+from orthoscope.data import Dataset
 from orthoscope.metrics import mean_overlap, numerical_rank
+from orthoscope_papers.image_sets import get, load
 
 pytestmark = pytest.mark.slow
 

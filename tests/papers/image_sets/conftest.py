@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from orthoscope.data.catalog import CATALOG, DataFile, Entry, Package
+from orthoscope_papers.image_sets.catalog import CATALOG, DataFile, Entry, Package
 
 SAMPLES, HEIGHT, WIDTH = 6, 3, 4
 

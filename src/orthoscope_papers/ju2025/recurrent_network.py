@@ -12,7 +12,7 @@ from orthoscope.init import gaussian_, he_
 from orthoscope.init.schemes import scheme_named
 from orthoscope.init.weights import fill_
 from orthoscope.layers.orthogonal import orthogonal as make_orthogonal
-from orthoscope.models.blocks import linear, require_positive
+from orthoscope.models.blocks import ModReLU, linear, require_positive
 
 ROTATIONS, MODRELU = "rotations", "modrelu"
 
@@ -80,24 +80,6 @@ class RecurrentNetwork(nn.Module):
             hidden = self.activation(torch.addmm(drive, hidden, transition))
             states.append(hidden)
         return self.head(torch.stack(states, 1) if states else hidden.unsqueeze(1)[:, :0])
-
-
-class ModReLU(nn.Module):
-    r"""$\operatorname{sign}(x)\,\max(|x| + b, 0)$ with a bias $b$ per unit, initially 0, where it is the identity.
-
-    Arjovsky et al., 2016. It acts on the magnitude only and keeps signs, so an orthogonal recurrence preserves norms.
-
-    Args:
-        units: Number of units.
-    """
-
-    def __init__(self, units: int) -> None:
-        super().__init__()
-        self.bias = nn.Parameter(torch.zeros(units))
-
-    def forward(self, inputs: Float[Tensor, "*batch units"]) -> Float[Tensor, "*batch units"]:
-        """Apply the activation."""
-        return inputs.sign() * (inputs.abs() + self.bias).relu()
 
 
 def rotations(size: int, generator: torch.Generator | None = None) -> Float[Tensor, "size size"]:

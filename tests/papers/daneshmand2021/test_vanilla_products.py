@@ -1,17 +1,25 @@
 """Products of thousands of matrices: all singular values are accurate, none underflows."""
 
 import math
+import subprocess
+import sys
 
 import mpmath
+import numpy
 import pytest
 import torch
 from torch import Tensor
 
 from chains.slow_chain import Drawer
 from orthoscope import theory
-from orthoscope.chains import Chain, Products, lyapunov, simulate, vanilla_products
-from orthoscope.chains.products import graded_log_singular_values
+from orthoscope.chains import Chain, simulate, simulation
 from orthoscope.metrics import orthogonality_gap
+from orthoscope_papers.daneshmand2021.vanilla_products import (
+    Products,
+    graded_log_singular_values,
+    lyapunov,
+    vanilla_products,
+)
 
 
 def batch(samples: int, units: int, seed: int = 0) -> Tensor:
@@ -73,6 +81,12 @@ def test_exponents_are_those_of_theory() -> None:
     assert bool(((found.mean(0)[1:] - expected[:-1]).abs() > 10 * error[1:]).all()), "neighbors must be rejected"
 
 
+def test_exponents_do_not_depend_on_the_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = lyapunov(Chain(12), 20, seeds=range(7))
+    monkeypatch.setitem(simulation.GROUP_BYTES, "cpu", 1 << 18)
+    torch.testing.assert_close(lyapunov(Chain(12), 20, seeds=range(7)), one, rtol=1e-12, atol=0)
+
+
 def test_orthogonal_products_do_not_grow_and_a_gain_adds_its_logarithm() -> None:
     assert lyapunov(Chain(6, "orthogonal"), 30, seeds=[0, 1]).abs().max() < 1e-13
     plain = lyapunov(Chain(6), 30, seeds=[0, 1], count=2)
@@ -101,6 +115,16 @@ def test_log_gap_distance_matches_the_gap_where_both_are_representable() -> None
     assert isinstance(products, Products)
 
 
+@pytest.mark.parametrize("kind", [numpy.array, torch.tensor, tuple])
+def test_integers_of_numpy_and_torch_are_accepted(kind: type) -> None:
+    start = batch(3, 4)
+    for call in (
+        lambda numbers: lyapunov(Chain(4), 5, seeds=numbers([2, 9])),
+        lambda numbers: vanilla_products(start, Chain(4), 5, seeds=numbers([2, 9])).log_singular_values,
+    ):
+        assert torch.equal(call(kind), call(list))
+
+
 def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="neither norm nor activation"):
         vanilla_products(batch(3, 4), Chain(4, norm="rms"), 2, seeds=[0])
@@ -110,3 +134,45 @@ def test_bad_input_is_refused() -> None:
         vanilla_products(batch(4, 5), Chain(3), 2, seeds=[0])
     with pytest.raises(ValueError, match="depth is 0"):
         lyapunov(Chain(3), 0, seeds=[0])
+
+
+MISTAKEN = """
+import numpy, torch
+
+from orthoscope.chains import Chain
+from orthoscope_papers.daneshmand2021.vanilla_products import lyapunov, vanilla_products
+
+start, chain = torch.eye(4), Chain(4)
+for wrong in (
+    lambda: vanilla_products(start, "relu", 2, seeds=[0]),
+    lambda: vanilla_products(numpy.eye(4), chain, 2, seeds=[0]),
+    lambda: lyapunov(chain, 10, seeds=3),
+    lambda: lyapunov("relu", 10, seeds=[3]),
+    lambda: lyapunov(chain, 1.5, seeds=[3]),
+    lambda: lyapunov(chain, 10, seeds=[3], count=1.5),
+):
+    try:
+        wrong()
+    except TypeError as error:
+        print(error)
+    else:
+        print("accepted")
+"""
+
+FOUND = """
+chain is 'relu'
+start is of type ndarray
+seeds is 3
+chain is 'relu'
+depth is 1.5
+count is 1.5
+"""
+
+
+@pytest.mark.slow
+def test_type_errors_name_the_argument_and_say_what_to_give() -> None:
+    """In a process of its own, where types are not checked."""
+    done = subprocess.run([sys.executable, "-c", MISTAKEN], capture_output=True, text=True, check=True)
+    for message, found in zip(done.stdout.splitlines(), FOUND.strip().splitlines(), strict=True):
+        assert message.startswith(found)
+        assert ": give " in message or ": describe " in message

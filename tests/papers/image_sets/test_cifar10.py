@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from orthoscope.data.loading import read_labels, read_sheet
+from orthoscope_papers.image_sets.loading import read_labels, read_sheet
 
 SAMPLES, HEIGHT, WIDTH = 5, 3, 4
 

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from orthoscope.linalg.polar import orthonormality_error
-from orthoscope.models.recurrent import ModReLU, RecurrentNetwork, rotations
+from orthoscope.models import ModReLU
+from orthoscope_papers.ju2025.recurrent_network import RecurrentNetwork, rotations
 
 
 def seeded(seed: int = 0) -> torch.Generator:

@@ -1,8 +1,10 @@
-"""`orthoscope data`: what there is to train on."""
+"""The verb `orthoscope data`: the datasets that the papers measure, and how they are fetched."""
 
 from collections.abc import Callable
 
-from orthoscope.cli.app import data, plain, progress_bar
+from cyclopts import App
+
+data = App(help="List the papers' datasets, or fetch one: orthoscope data get cifar10.")
 
 
 @data.default
@@ -11,7 +13,8 @@ def list_data() -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from orthoscope.data import available, data_directory
+    from orthoscope.cli.app import plain
+    from orthoscope_papers.image_sets import available, data_directory
 
     table = Table("name", "what", "train + test", "shape", "here", "comes from", box=None, header_style="bold")
     for entry in available():
@@ -35,8 +38,9 @@ def get(*names: str) -> int:
     names
         mnist, fashion-mnist, cifar10.
     """
-    from orthoscope.data import available
-    from orthoscope.data import get as fetch
+    from orthoscope.cli.app import progress_bar
+    from orthoscope_papers.image_sets import available
+    from orthoscope_papers.image_sets import get as fetch
 
     if not names:
         raise ValueError(f"no dataset was named: choose from {', '.join(entry.name for entry in available())}")

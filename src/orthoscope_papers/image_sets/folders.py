@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from orthoscope.data.catalog import CATALOG, DataFile, Entry
+from orthoscope_papers.image_sets.catalog import CATALOG, DataFile, Entry
 
 Directory = str | os.PathLike[str]
 

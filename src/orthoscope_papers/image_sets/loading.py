@@ -18,9 +18,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from orthoscope.data.catalog import Entry, entry_named
-from orthoscope.data.dataset import Dataset, Labels, Pixels, read_digits
-from orthoscope.data.folders import Directory, paths_of
+from orthoscope.data import Dataset
+from orthoscope.data import load as load_embedded
+from orthoscope.data.dataset import Labels, Pixels
+from orthoscope_papers.image_sets.catalog import Entry, entry_named
+from orthoscope_papers.image_sets.folders import Directory, paths_of
 
 # By the third byte of the magic number.
 _VALUE_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -42,13 +44,12 @@ def load(name: str, split: str = "train", directory: Directory | None = None) ->
     if split not in entry.samples:
         raise ValueError(f"{name} has no split {split!r}: choose one of {', '.join(entry.samples)}")
     if not entry.files:
-        pixels, labels = read_digits(split)
-    else:
-        paths = paths_of(entry, split, directory)
-        try:
-            pixels, labels = _read(entry, split, paths)
-        except ValueError as error:
-            raise ValueError(f"{error}: run `orthoscope data get {name}` to replace it") from error
+        return load_embedded(name, split)
+    paths = paths_of(entry, split, directory)
+    try:
+        pixels, labels = _read(entry, split, paths)
+    except ValueError as error:
+        raise ValueError(f"{error}: run `orthoscope data get {name}` to replace it") from error
     return Dataset(name, split, pixels, labels, scale=entry.scale)
 
 

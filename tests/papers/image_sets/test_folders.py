@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orthoscope.data import available, data_directory, get, load
-from orthoscope.data.catalog import CATALOG
+from orthoscope_papers.image_sets import available, data_directory, get, load
+from orthoscope_papers.image_sets.catalog import CATALOG
 
 
 def test_the_data_directory_is_the_chosen_one_then_the_cache_then_the_home(monkeypatch, tmp_path):

@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from orthoscope.chains._inputs import (
+from orthoscope.chains.chain import Chain
+from orthoscope.chains.inputs import (
     WholeNumbers,
     check_chain,
     checked_depth,
@@ -22,9 +23,8 @@ from orthoscope.chains._inputs import (
     checked_starts,
     whole_number,
 )
-from orthoscope.chains._weights import BLOCK, RandomStream, drawn_weights, layer_groups, normal_blocks, random_streams
-from orthoscope.chains.chain import Chain
 from orthoscope.chains.simulation import group_bytes, groups
+from orthoscope.chains.weights import BLOCK, RandomStream, drawn_weights, layer_groups, normal_blocks, random_streams
 
 Triangles = Float[Tensor, "seeds rank rank"]
 

@@ -19,10 +19,10 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import cast
 
-from orthoscope.data._registries import DownloadError, Progress, ToolMissingError, download
-from orthoscope.data.catalog import DataFile, Entry, Package, entry_named
-from orthoscope.data.folders import Directory, candidate_folders, located, own_folder
-from orthoscope.data.loading import opened
+from orthoscope_papers.image_sets.catalog import DataFile, Entry, Package, entry_named
+from orthoscope_papers.image_sets.folders import Directory, candidate_folders, located, own_folder
+from orthoscope_papers.image_sets.loading import opened
+from orthoscope_papers.image_sets.registries import DownloadError, Progress, ToolMissingError, download
 
 _PIECE_BYTES = 1 << 20
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from orthoscope.data.catalog import Package
+from orthoscope_papers.image_sets.catalog import Package
 
 TIME_LIMIT_SECONDS = 1800.0
 _POLL_SECONDS = 0.2

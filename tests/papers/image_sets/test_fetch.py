@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from orthoscope.data import _registries as registries
-from orthoscope.data import get, load
-from orthoscope.data.fetch import FetchError
+from orthoscope_papers.image_sets import get, load, registries
+from orthoscope_papers.image_sets.fetch import FetchError
 
 
 def refusal(name: str = "tiny") -> str:

@@ -57,13 +57,6 @@ class RandomStream:
         else:
             self._numpy.standard_normal(out=out.numpy())
 
-    def fill_uniform_(self, out: Tensor) -> None:
-        """Overwrite `out` with uniform numbers on [0, 1)."""
-        if self._numpy is None:
-            out.uniform_(generator=self.generator)
-        else:
-            self._numpy.random(out=out.numpy())
-
     @property
     def state(self) -> State:
         """The state; assigning it again repeats the numbers that followed it."""
@@ -91,13 +84,6 @@ def normal_blocks(
 ) -> Iterator[Float[Tensor, "seeds layers rows columns"]]:
     """Yield standard normal matrices of some layers at a time, `layers` in all."""
     return _blocks(RandomStream.fill_normal_, streams, shape, layers)
-
-
-def uniform_blocks(
-    streams: Sequence[RandomStream], shape: tuple[int, int], layers: int
-) -> Iterator[Float[Tensor, "seeds layers rows columns"]]:
-    """Yield matrices of uniform numbers on [0, 1), as `normal_blocks`."""
-    return _blocks(RandomStream.fill_uniform_, streams, shape, layers)
 
 
 def _blocks(
@@ -138,9 +124,6 @@ def drawn_weights(chain: Chain, streams: Sequence[RandomStream], fan_in: int, la
     if callable(chain.init):
         for block in _blocks(partial(_fill_by_caller_, chain.init), streams, shape, layers, _CALLER_BLOCK):
             yield from block.unbind(1)
-    elif chain.init == "uniform":
-        for block in uniform_blocks(streams, shape, layers):
-            yield from block.sub_(0.5).mul_(math.sqrt(12 / fan_in)).unbind(1)
     elif chain.init == "gaussian":
         for block in normal_blocks(streams, shape, layers):
             yield from block.div_(math.sqrt(fan_in)).unbind(1)
