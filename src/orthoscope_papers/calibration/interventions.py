@@ -18,6 +18,7 @@ from orthoscope_papers.calibration.families import FAMILIES, Family, Settings, h
 from orthoscope_papers.calibration.tasks import TASKS, Batch, Task
 
 UNTOUCHED = "untouched"
+OWN = Settings()
 _TOO_LARGE = (255.0, 100.0)  # factor and shift of inputs that are not normalized
 
 
@@ -25,7 +26,7 @@ _TOO_LARGE = (255.0, 100.0)  # factor and shift of inputs that are not normalize
 class Intervention:
     """Settings to build with, a change of the network that is built, or of the inputs."""
 
-    settings: Settings = Settings()
+    settings: Settings = OWN
     change: Change | None = None
     raw_inputs: bool = False
 
@@ -119,8 +120,12 @@ class Member:
 
     def batches(self, seed: int) -> Iterator[Batch]:
         """Yield batches without end, the same for the same seed."""
-        for batch in self.task.batches(seed):
-            yield _raw(batch) if INTERVENTIONS[self.intervention].raw_inputs else batch
+        return batches(self.task, self.raw_inputs, seed)
+
+    @property
+    def raw_inputs(self) -> bool:
+        """True if the inputs are not normalized."""
+        return INTERVENTIONS[self.intervention].raw_inputs
 
 
 def _built(member: Member, seed: int) -> tuple[nn.Module, str | None]:
@@ -133,6 +138,12 @@ def _built(member: Member, seed: int) -> tuple[nn.Module, str | None]:
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed + 1)
         return network, intervention.change(network)
+
+
+def batches(task: Task, raw: bool, seed: int) -> Iterator[Batch]:
+    """Yield batches of a task without end, with pixels as they are before normalization if `raw`."""
+    for batch in task.batches(seed):
+        yield _raw(batch) if raw else batch
 
 
 def _raw(batch: Batch) -> Batch:

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from orthoscope.optim.muon import Muon, muon_parameter_groups
 from orthoscope.training import Step, train
 from orthoscope_papers.calibration.families import FAMILIES
-from orthoscope_papers.calibration.interventions import INTERVENTIONS, UNTOUCHED, Member, members
+from orthoscope_papers.calibration.interventions import INTERVENTIONS, UNTOUCHED, Member, batches, members
+from orthoscope_papers.calibration.tasks import TASKS
 from orthoscope_papers.evidence import Evidence, share_of
 from orthoscope_papers.panels import Panel, Series
 
@@ -175,9 +176,7 @@ def _reference_losses(family: str, optimizer: Optimizer, seed: int, steps: int) 
     return losses(Member(family, UNTOUCHED), optimizer, seed, steps, math.inf)
 
 
-def losses(
-    member: Member, optimizer: Optimizer, seed: int, steps: int, reference: float
-) -> tuple[float, float, float]:
+def losses(member: Member, optimizer: Optimizer, seed: int, steps: int, reference: float) -> tuple[float, float, float]:
     """Train at the middle rate, then at the others unless that reaches enough of `reference`; inf: run all."""
     low, middle, high = RATES[optimizer]
     first = final_loss(member, optimizer, middle, seed, steps)
@@ -201,7 +200,7 @@ def final_loss(member: Member, optimizer: Optimizer, rate: float, seed: int, ste
 
     history = train(
         network,
-        lambda: _batches(member.family, member.intervention == "raw inputs", seed, steps),
+        lambda: _batches(task.name, member.raw_inputs, seed, steps),
         optimizer_of(network, optimizer, rate),
         steps=steps,
         loss=task.loss,
@@ -211,9 +210,8 @@ def final_loss(member: Member, optimizer: Optimizer, rate: float, seed: int, ste
 
 
 @lru_cache(maxsize=12)
-def _batches(family: str, raw: bool, seed: int, steps: int) -> list[tuple[tuple[Tensor, ...], Tensor]]:
-    member = Member(family, "raw inputs" if raw else UNTOUCHED)
-    return [(batch.args, batch.target) for batch in islice(member.batches(seed), steps)]
+def _batches(task: str, raw: bool, seed: int, steps: int) -> list[tuple[tuple[Tensor, ...], Tensor]]:
+    return [(batch.args, batch.target) for batch in islice(batches(TASKS[task], raw, seed), steps)]
 
 
 def optimizer_of(network: nn.Module, name: Optimizer, rate: float) -> torch.optim.Optimizer:

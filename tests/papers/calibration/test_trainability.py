@@ -8,7 +8,16 @@ import pytest
 from orthoscope_papers.calibration import trainability
 from orthoscope_papers.calibration.families import FAMILIES
 from orthoscope_papers.calibration.interventions import INTERVENTIONS, UNTOUCHED, Member, members
-from orthoscope_papers.calibration.trainability import QUICK, Config, Row, cells, final_loss, losses, reference_loss, run
+from orthoscope_papers.calibration.trainability import (
+    QUICK,
+    Config,
+    Row,
+    cells,
+    final_loss,
+    losses,
+    reference_loss,
+    run,
+)
 
 ROW = Row("mlp", UNTOUCHED, "sgd", 0, math.nan, 1.0, math.nan, 2.0, 0.5)
 
@@ -82,4 +91,4 @@ def test_the_quick_setting_repeats_itself_cell_by_cell() -> None:
     assert {row.seed for row in rows if row.intervention == UNTOUCHED} == {0, 1}
     assert trainability.check(rows)
     assert trainability.plot(rows)
-    assert QUICK != Config()
+    assert Config() != QUICK

@@ -63,7 +63,7 @@ def resnet(settings: Settings) -> nn.Module:
     """Basic blocks with batch norm."""
     sizes = _stages((16, 24, 32), 2 * settings.depth)
     blocks = [_basic(*size, settings.moved, nn.BatchNorm2d) for size in sizes]
-    stem = nn.Sequential(_conv(3, 16), nn.BatchNorm2d(16), nn.ReLU())
+    stem = nn.Sequential(_conv(3, 16, stride=2), nn.BatchNorm2d(16), nn.ReLU())
     return kaiming_(Stack(stem, blocks, MeanOfMap(), nn.Linear(32, CLASSES)))
 
 
@@ -76,7 +76,7 @@ def preact_resnet(settings: Settings) -> nn.Module:
     sizes = _stages((16, 24, 32), 2 * settings.depth)
     blocks = [_basic(*size, not settings.moved, _groups) for size in sizes]
     neck = nn.Sequential(_groups(32), nn.ReLU(), MeanOfMap())
-    return Stack(_conv(3, 16), blocks, neck, nn.Linear(32, CLASSES))
+    return Stack(_conv(3, 16, stride=2), blocks, neck, nn.Linear(32, CLASSES))
 
 
 def _convnext_block(width: int, after: bool) -> nn.Module:
@@ -134,9 +134,9 @@ def _inverted(inputs: int, outputs: int, stride: int) -> nn.Module:
 
 def mobilenet(settings: Settings) -> nn.Module:
     """Inverted bottlenecks with squeeze and excitation, batch norm and SiLU."""
-    blocks = [_inverted(*size) for size in _stages((16, 24, 32), 2 * settings.depth)]
+    blocks = [_inverted(*size) for size in _stages((16, 24), 2 * settings.depth)]
     stem = nn.Sequential(_conv(3, 16, stride=2), nn.BatchNorm2d(16), nn.SiLU())
-    neck = nn.Sequential(_conv(32, 64, 1), nn.BatchNorm2d(64), nn.SiLU(), MeanOfMap())
+    neck = nn.Sequential(_conv(24, 64, 1), nn.BatchNorm2d(64), nn.SiLU(), MeanOfMap())
     return kaiming_(Stack(stem, blocks, neck, nn.Linear(64, CLASSES)))
 
 

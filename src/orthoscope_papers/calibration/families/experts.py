@@ -16,7 +16,7 @@ from orthoscope_papers.calibration.families.parts import (
 )
 from orthoscope_papers.calibration.tasks import CLASSES, LENGTH, VOCABULARY
 
-_WIDTH, _BLOCKS = 48, 3
+_WIDTH, _BLOCKS = 32, 3
 
 
 class Experts(nn.Module):

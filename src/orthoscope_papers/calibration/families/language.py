@@ -15,16 +15,14 @@ from orthoscope_papers.calibration.families.parts import (
 )
 from orthoscope_papers.calibration.tasks import LENGTH, VOCABULARY
 
-_WIDTH, _HEADS, _BLOCKS = 48, 4, 4
+_WIDTH, _HEADS, _BLOCKS = 32, 4, 4
 
 
 def gpt(settings: Settings, after: bool = False) -> nn.Module:
     """GPT-2; GPT-1 with `after`."""
     count, after = _BLOCKS * settings.depth, after ^ settings.moved
     blocks = [
-        transformer_block(
-            _WIDTH, Attention(_WIDTH, _HEADS, causal=True), FeedForward(_WIDTH, 4 * _WIDTH), after=after
-        )
+        transformer_block(_WIDTH, Attention(_WIDTH, _HEADS, causal=True), FeedForward(_WIDTH, 4 * _WIDTH), after=after)
         for _ in range(count)
     ]
     neck = nn.Identity() if after else nn.LayerNorm(_WIDTH)
@@ -43,7 +41,7 @@ def llama(settings: Settings) -> nn.Module:
         transformer_block(
             _WIDTH,
             Attention(_WIDTH, _HEADS, causal=True, rotary=True, bias=False),
-            SwiGLU(_WIDTH, 128),
+            SwiGLU(_WIDTH, 88),
             nn.RMSNorm,
             after=settings.moved,
         )
@@ -110,7 +108,9 @@ class EncoderDecoder(nn.Module):
         self.stem = Characters(VOCABULARY, _WIDTH, LENGTH)
         self.encoder = nn.Sequential(
             *(
-                transformer_block(_WIDTH, Attention(_WIDTH, _HEADS), FeedForward(_WIDTH, 96, nn.ReLU), after=after)
+                transformer_block(
+                    _WIDTH, Attention(_WIDTH, _HEADS), FeedForward(_WIDTH, 4 * _WIDTH, nn.ReLU), after=after
+                )
                 for _ in range(2 * settings.depth)
             ),
             nn.LayerNorm(_WIDTH),
@@ -123,7 +123,7 @@ class EncoderDecoder(nn.Module):
         branches = (
             Attention(_WIDTH, _HEADS, causal=True),
             _Reading(),
-            FeedForward(_WIDTH, 96, nn.ReLU),
+            FeedForward(_WIDTH, 4 * _WIDTH, nn.ReLU),
         )
         return nn.Sequential(*(Residual(one, _WIDTH, nn.LayerNorm(_WIDTH), after=after) for one in branches))
 

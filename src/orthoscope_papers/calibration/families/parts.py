@@ -218,7 +218,7 @@ def transformer_block(
 
 
 def normal_(model: nn.Module, std: float = 0.02, branches: int = 0) -> nn.Module:
-    """Draw weights as GPT-2 and ViT do: normal, biases 0; the last layer of branches smaller if there are `branches`."""
+    """Draw weights as GPT-2 and ViT do: normal, biases 0; of `branches`, if told, the last layer is smaller."""
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=std)

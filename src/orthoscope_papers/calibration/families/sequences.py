@@ -15,7 +15,8 @@ from orthoscope_papers.calibration.families.parts import (
 )
 from orthoscope_papers.calibration.tasks import CLASSES, SIDE, VOCABULARY
 
-_WIDTH = 48
+_WIDTH = 40
+_MAMBA = 32
 
 
 class _States(nn.Module):
@@ -38,8 +39,8 @@ def lstm(settings: Settings) -> nn.Module:
 
 def gru(settings: Settings) -> nn.Module:
     """Two layers that predict characters."""
-    blocks = [_States(nn.GRU(64, 64, batch_first=True)) for _ in range(2 * settings.depth)]
-    return Stack(Characters(VOCABULARY, 64), blocks, nn.Identity(), nn.Linear(64, VOCABULARY))
+    blocks = [_States(nn.GRU(_WIDTH, _WIDTH, batch_first=True)) for _ in range(2 * settings.depth)]
+    return Stack(Characters(VOCABULARY, _WIDTH), blocks, nn.Identity(), nn.Linear(_WIDTH, VOCABULARY))
 
 
 class _Tagging(nn.Module):
@@ -128,10 +129,10 @@ class _Selective(nn.Module):
 def mamba(settings: Settings) -> nn.Module:
     """Selective state spaces that predict characters; as in Mamba-2, channels share their decay."""
     blocks = [
-        Residual(_Selective(_WIDTH), _WIDTH, nn.RMSNorm(_WIDTH), after=settings.moved)
+        Residual(_Selective(_MAMBA), _MAMBA, nn.RMSNorm(_MAMBA), after=settings.moved)
         for _ in range(3 * settings.depth)
     ]
-    return Stack(Characters(VOCABULARY, _WIDTH), blocks, nn.RMSNorm(_WIDTH), nn.Linear(_WIDTH, VOCABULARY))
+    return Stack(Characters(VOCABULARY, _MAMBA), blocks, nn.RMSNorm(_MAMBA), nn.Linear(_MAMBA, VOCABULARY))
 
 
 SEQUENCES = (
