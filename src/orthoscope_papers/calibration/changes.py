@@ -5,7 +5,7 @@ if it changes many; None if the network has nothing that it could change.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch.nn.modules.conv import _ConvNd
 from orthoscope_papers.calibration.families.parts import Attention, ChannelNorm, LayerScale, Residual
 
 Change = Callable[[nn.Module], str | None]
+T = TypeVar("T", bound=nn.Module)
 
 NORMS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.BatchNorm1d, nn.BatchNorm2d, ChannelNorm)
 ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.LeakyReLU, nn.ELU)
@@ -39,7 +40,7 @@ def biases(layer: nn.Module) -> list[nn.Parameter]:
     return [value for name, value in layer.named_parameters(recurse=False) if name.startswith("bias")]
 
 
-def _middle(layers: list[tuple[str, nn.Module]]) -> tuple[str, nn.Module]:
+def _middle(layers: list[tuple[str, T]]) -> tuple[str, T]:
     return layers[len(layers) // 2]
 
 
@@ -85,8 +86,9 @@ def orthogonal(network: nn.Module) -> str | None:
 def as_in_torch(network: nn.Module) -> str | None:
     """Draw all layers as PyTorch does unless told."""
     for module in network.modules():
-        if hasattr(module, "reset_parameters"):
-            module.reset_parameters()
+        reset = getattr(module, "reset_parameters", None)
+        if callable(reset):
+            reset()
     return ""
 
 

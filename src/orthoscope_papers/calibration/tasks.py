@@ -24,7 +24,7 @@ CLASSES = 10
 LENGTH = 32  # characters of a text
 VOCABULARY = 100  # the commonest characters of the manual, fewer in practice, and the mask
 MASK = VOCABULARY - 1
-IGNORED = -100  # target of characters that are not to be predicted
+HIDDEN = 0.25  # share of characters that are masked
 NODES, NEIGHBORS = 64, 6
 CODE = 24  # entries of a latent code
 _COUNTED = 64  # batches that the cost of guessing is taken from
@@ -98,12 +98,12 @@ def _pieces(generator: torch.Generator, length: int) -> Tensor:
 
 def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
     """Mean over all targets; classes are the last dimension of the output, also of sequences."""
-    return F.cross_entropy(output.flatten(0, -2), target.flatten(), ignore_index=IGNORED)
+    return F.cross_entropy(output.flatten(0, -2), target.flatten())
 
 
 def _entropy(batches: list[Batch]) -> float:
     targets = torch.cat([batch.target.flatten() for batch in batches])
-    share = targets[targets != IGNORED].bincount().double()
+    share = targets.bincount().double()
     share = share[share > 0] / share.sum()
     return float(-(share * share.log()).sum())
 
@@ -172,9 +172,10 @@ def _continued(generator: torch.Generator) -> Batch:
 
 
 def _masked(generator: torch.Generator) -> Batch:
+    """A quarter is masked, and all characters are to be told: the masked ones alone teach little in so few steps."""
     piece = _pieces(generator, LENGTH)
-    hidden = torch.rand(piece.shape, generator=generator) < 0.25
-    return Batch((piece.masked_fill(hidden, MASK),), piece.masked_fill(~hidden, IGNORED))
+    hidden = torch.rand(piece.shape, generator=generator) < HIDDEN
+    return Batch((piece.masked_fill(hidden, MASK),), piece)
 
 
 def _graphs(generator: torch.Generator) -> Batch:

@@ -1,18 +1,19 @@
 """Which networks that people train learn, by optimizer, after something was done to them: the truth for the verdict.
 
-Families as people write them, in small, each untouched and after up to forty interventions, are trained for 120 steps
+Families as people write them, in small, each untouched and after up to forty interventions, are trained for 100 steps
 on images, text, graphs, noise or codes at three learning rates. A member *trains* if its best loss shows at least half
 of what the untouched member of its family learns with the same optimizer at the best of its rates.
 
-Rates of an optimizer were chosen by looking at untouched members alone: from a grid of factors of about three, the
-rate that is best for most families, and rates a factor RATIO below and above it. The middle rate is run first, and the
-others only if it does not reach ENOUGH of the reference; losses that were not run are nan.
+Rates were chosen by looking at untouched members alone, in 100 steps from one seed. Of 22 families under AdamW at
+1e-3, 3e-3 and 1e-2, nearly all learn at 3e-3 nine tenths of what they learn at the best. SGD at 0.01, 0.05 and 0.2 and
+Muon at 0.005, 0.02 and 0.08 were tried on a few families of each sort. The middle rate is run first, and the others
+only if it does not reach ENOUGH of the reference; losses that were not run are nan.
 """
 
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import islice
@@ -30,7 +31,7 @@ from orthoscope_papers.evidence import Evidence, share_of
 from orthoscope_papers.panels import Panel, Series
 
 CLAIM = (
-    "Whether a network that people train learns in 120 steps, after something was done to it, hardly depends on the "
+    "Whether a network that people train learns in 100 steps, after something was done to it, hardly depends on the "
     "seed: of the members trained from several, nine in ten end the same way each time."
 )
 KIND = "training"
@@ -38,13 +39,13 @@ DATA = ("fashion-mnist", "cifar10")
 
 Optimizer = Literal["adamw", "sgd", "muon"]
 RATES: dict[str, tuple[float, float, float]] = {
-    "adamw": (6e-4, 3e-3, 1.5e-2),
+    "adamw": (7.5e-4, 3e-3, 1.2e-2),
     "sgd": (1e-2, 5e-2, 2.5e-1),
-    "muon": (4e-3, 2e-2, 1e-1),
+    "muon": (5e-3, 2e-2, 8e-2),
 }
 ADAMW_SHARE = 0.15  # rate of what Muon leaves to AdamW, in parts of Muon's
 MOMENTUM = 0.9
-STEPS = 120
+STEPS = 100
 ENOUGH = 0.6  # of what the reference learns: then other rates cannot change the outcome
 LEARNED = 0.5
 DIVERGED = 1e3  # times the cost of guessing
@@ -54,8 +55,12 @@ DECIMALS = 5  # of losses in the table
 
 @dataclass(frozen=True)
 class Config:
-    """Members of `families` by `interventions`; untouched ones from all `seeds`, every sixth from the first two."""
+    """Members of `families` by `interventions`; untouched ones from all `seeds`, every sixth from the first two.
 
+    `share` is how much of the sweep is run, from its beginning: of 1/3, every member by one optimizer.
+    """
+
+    share: float = 1 / 3
     families: tuple[str, ...] = tuple(FAMILIES)
     interventions: tuple[str, ...] = tuple(INTERVENTIONS)
     optimizers: tuple[Optimizer, ...] = get_args(Optimizer)
@@ -65,12 +70,15 @@ class Config:
 
 # Families on digits and text, which need no download: some that train, some that do not.
 QUICK = Config(
+    share=1.0,
     families=("residual mlp", "gru"),
     interventions=(UNTOUCHED, "weights x5", "frozen gates of 0", "softmax before the loss", "dead biases"),
     optimizers=("adamw", "sgd"),
     seeds=(0, 1),
     steps=30,
 )
+
+FULL = Config(share=1.0)  # goes on where the default setting ends
 
 
 class Row(NamedTuple):
@@ -108,10 +116,12 @@ class Row(NamedTuple):
 
 def run(config: Config) -> list[Row]:
     """One row a member, optimizer and seed."""
+    if max(len(config.families), len(config.interventions), len(config.optimizers)) > 1:
+        return [row for cell in cells(config) for row in run(cell)]
+    [optimizer] = config.optimizers
     return [
         _row(member, optimizer, seed, config)
         for member in _chosen(config)
-        for optimizer in config.optimizers
         for seed in config.seeds[: _number_of_seeds(member)]
     ]
 
@@ -136,22 +146,26 @@ def cells(config: Config) -> list[Config]:
     Of every family about the same share has been run at any time, with interventions in the order of a hash; every
     member is trained by one optimizer, in turn, before any is by the second.
     """
-    placed = []
     families: dict[str, list[Member]] = defaultdict(list)
     for member in _chosen(config):
         families[member.family].append(member)
-    count = len(config.optimizers)
-    for number, family in enumerate(families.values()):
-        ordered = sorted(family, key=lambda member: _hash(member.name))
-        for turn in range(count):
-            for rank, member in enumerate(ordered):
-                place = turn + (rank + 0.5) / len(ordered)
-                optimizer = config.optimizers[(number + rank + turn) % count]
-                placed.append((place, _hash(member.name), member, optimizer))
+    placed = [one for number, family in enumerate(families.values()) for one in _placed(family, number, config)]
+    ordered = sorted(placed, key=lambda one: (one[0], _hash(one[1].name)))
     return [
-        replace(config, families=(member.family,), interventions=(member.intervention,), optimizers=(optimizer,))
-        for _, _, member, optimizer in sorted(placed, key=lambda one: one[:2])
+        replace(
+            config, share=1.0, families=(member.family,), interventions=(member.intervention,), optimizers=(optimizer,)
+        )
+        for _, member, optimizer in ordered[: max(1, round(config.share * len(ordered)))]
     ]
+
+
+def _placed(family: list[Member], number: int, config: Config) -> Iterator[tuple[float, Member, Optimizer]]:
+    """Members of one family with every optimizer, and their places in the order."""
+    count = len(config.optimizers)
+    ordered = sorted(family, key=lambda member: _hash(member.name))
+    for turn in range(count):
+        for rank, member in enumerate(ordered):
+            yield turn + (rank + 0.5) / len(ordered), member, config.optimizers[(number + rank + turn) % count]
 
 
 def _row(member: Member, optimizer: Optimizer, seed: int, config: Config) -> Row:

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -24,14 +25,14 @@ ROW = Row("mlp", UNTOUCHED, "sgd", 0, math.nan, 1.0, math.nan, 2.0, 0.5)
 
 def test_there_are_more_than_600_members_and_every_one_meets_every_optimizer_once() -> None:
     assert len(members()) > 600
-    seen = Counter((cell.families, cell.interventions, cell.optimizers) for cell in cells(Config()))
+    seen = Counter((cell.families, cell.interventions, cell.optimizers) for cell in cells(FULL))
     assert set(seen.values()) == {1}
     assert len(seen) == 3 * len(members())
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 1 / 3, 0.7])
 def test_any_beginning_of_the_sweep_is_balanced(share: float) -> None:
-    order = cells(Config())
+    order = cells(FULL)
     begun = order[: round(share * len(order))]
     whole, part = (Counter(cell.families[0] for cell in some) for some in (order, begun))
     assert all(abs(part[name] - share * whole[name]) <= 1.5 for name in FAMILIES)
@@ -40,6 +41,12 @@ def test_any_beginning_of_the_sweep_is_balanced(share: float) -> None:
     whole, part = (Counter(cell.interventions[0] for cell in some) for some in (order, begun))
     for name in INTERVENTIONS:  # by a hash: five standard deviations of a binomial
         assert abs(part[name] - share * whole[name]) <= 5 * math.sqrt(whole[name] * share * (1 - share)) + 1
+
+
+def test_the_default_setting_is_the_beginning_of_the_full_one() -> None:
+    begun = cells(Config())
+    assert begun == cells(FULL)[: len(begun)]
+    assert len({(cell.families, cell.interventions) for cell in begun}) == len(begun) == len(members())
 
 
 def test_the_best_rate_counts_and_a_training_that_diverged_learned_nothing() -> None:
@@ -84,7 +91,10 @@ def test_a_sound_network_learns_and_one_without_way_for_the_gradient_learns_less
 
 
 def test_the_quick_setting_repeats_itself_cell_by_cell() -> None:
-    config = Config(("residual mlp",), (UNTOUCHED, "softmax before the loss"), ("sgd",), seeds=(0, 1), steps=12)
+    config = replace(
+        QUICK, families=("residual mlp",), interventions=(UNTOUCHED, "softmax before the loss"), optimizers=("sgd",)
+    )
+    config = replace(config, steps=12)
     rows = run(config)
     parts = [row for cell in cells(config) for row in run(cell)]
     assert sorted(map(str, rows)) == sorted(map(str, parts))

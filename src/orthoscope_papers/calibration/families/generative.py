@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope_papers.calibration.families.family import Family, Settings
-from orthoscope_papers.calibration.families.parts import Residual, Stack
+from orthoscope_papers.calibration.families.parts import Residual, Stack, zero_
 from orthoscope_papers.calibration.tasks import CODE, SIDE
 
 _TIME = 32
@@ -78,8 +78,7 @@ class _Timed(nn.Module):
         self.norm2 = nn.GroupNorm(4, width)
         self.act2 = nn.SiLU()
         self.conv2 = nn.Conv2d(width, width, 3, padding=1)
-        nn.init.zeros_(self.conv2.weight)
-        nn.init.zeros_(self.conv2.bias)
+        zero_(self.conv2)
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
         hidden = self.conv1(self.act1(self.norm1(x))) + self.time(time)[..., None, None]
@@ -101,8 +100,7 @@ class DiffusionUNet(nn.Module):
         self.norm = nn.GroupNorm(4, 16)
         self.act = nn.SiLU()
         self.head = nn.Conv2d(16, 1, 3, padding=1)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        zero_(self.head)
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
         known, x = self.time(time), self.stem(x)
@@ -142,8 +140,7 @@ class _Modulated(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
         self.modulation = nn.Linear(_TIME, 3 * width)
-        nn.init.zeros_(self.modulation.weight)
-        nn.init.zeros_(self.modulation.bias)
+        zero_(self.modulation)
         self.expand = nn.Linear(width, 2 * width)
         self.act = nn.GELU()
         self.contract = nn.Linear(2 * width, width)

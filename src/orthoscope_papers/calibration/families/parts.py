@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 
 class LayerScale(nn.Module):
@@ -231,14 +230,15 @@ def normal_(model: nn.Module, std: float = 0.02, branches: int = 0) -> nn.Module
     return model
 
 
+def zero_(layer: nn.Module) -> None:
+    """Let a layer begin with zeros."""
+    for parameter in layer.parameters():
+        nn.init.zeros_(parameter)
+
+
 def kaiming_(model: nn.Module) -> nn.Module:
     """Draw convolutions as ResNets of torchvision do: He's, by outputs."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
     return model
-
-
-def halved(x: Tensor) -> Tensor:
-    """Mean over squares of 2x2 pixels."""
-    return F.avg_pool2d(x, 2)
