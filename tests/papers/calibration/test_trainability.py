@@ -10,6 +10,7 @@ from orthoscope_papers.calibration import trainability
 from orthoscope_papers.calibration.families import FAMILIES
 from orthoscope_papers.calibration.interventions import INTERVENTIONS, UNTOUCHED, Member, members
 from orthoscope_papers.calibration.trainability import (
+    FULL,
     QUICK,
     Config,
     Row,
