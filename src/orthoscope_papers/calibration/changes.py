@@ -195,13 +195,13 @@ def _in_attention(change: Callable[[Attention], None], *, one: bool = False) -> 
     return changed
 
 
-def queries_and_keys_times(factor: float) -> Change:
-    """Multiply queries and keys, so that logits grow by the square."""
+def attention_logits_times(factor: float) -> Change:
+    """Multiply queries and keys by the square root of the factor each."""
 
     def change(attention: Attention) -> None:
         with torch.no_grad():
             for parameter in (*attention.query.parameters(), *attention.key.parameters()):
-                parameter.mul_(factor)
+                parameter.mul_(factor**0.5)
 
     return _in_attention(change)
 
