@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+Inputs = Tensor | tuple[Tensor, ...]  # a tuple holds the arguments of one call
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def minibatches(
 
 def train(
     model: nn.Module,
-    epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]],
+    epoch: Callable[[], Iterable[tuple[Inputs, Tensor]]],
     optimizer: Optimizer,
     *,
     steps: int,
@@ -79,7 +80,8 @@ def train(
 
     Args:
         model: Trained in place; every module keeps its training mode afterwards.
-        epoch: Returns the `(inputs, targets)` batches of one epoch; see `minibatches`.
+        epoch: Returns the `(inputs, targets)` batches of one epoch; see `minibatches`. Inputs that are a tuple are the
+            several arguments of the model.
         optimizer: Any torch optimizer, also one that evaluates a closure several times.
         steps: Number of optimizer steps.
         loss: Function of outputs and targets.
@@ -97,7 +99,9 @@ def train(
     model.train()
     try:
         for number, (turn, inputs, targets) in enumerate(_steps(epoch, steps), start=1):
-            value = _step(model, inputs.to(device), targets.to(device), optimizer, loss, clip)
+            arguments = inputs if isinstance(inputs, tuple) else (inputs,)
+            placed = tuple(argument.to(device) for argument in arguments)
+            value = _step(model, placed, targets.to(device), optimizer, loss, clip)
             history.losses.append(value)
             history.stopped = _reason_to_stop(history, patience)
             if not history.stopped and callback is not None:
@@ -113,7 +117,7 @@ def train(
     return history
 
 
-def _steps(epoch: Callable[[], Iterable[tuple[Tensor, Tensor]]], steps: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+def _steps(epoch: Callable[[], Iterable[tuple[Inputs, Tensor]]], steps: int) -> Iterator[tuple[int, Inputs, Tensor]]:
     taken = turn = 0
     while taken < steps:
         turn += 1
@@ -133,7 +137,7 @@ class _DivergedError(ArithmeticError):
 
 def _step(
     model: nn.Module,
-    inputs: Tensor,
+    inputs: tuple[Tensor, ...],
     targets: Tensor,
     optimizer: Optimizer,
     loss: Loss,
@@ -141,7 +145,7 @@ def _step(
 ) -> float:
     def closure() -> float:
         optimizer.zero_grad(set_to_none=True)
-        value = loss(model(inputs), targets)
+        value = loss(model(*inputs), targets)
         if not bool(value.isfinite()):
             raise _DivergedError(float(value.detach()))  # before the step: the weights stay unchanged
         value.backward()
