@@ -54,9 +54,7 @@ def _attentions(recording: Recording) -> Sequence[AttentionCall]:
     return recording.attention
 
 
-def _first(
-    recording: Recording, calls: Sequence[AttentionCall], sizes: Sequence[float], limit: float
-) -> str | None:
+def _first(recording: Recording, calls: Sequence[AttentionCall], sizes: Sequence[float], limit: float) -> str | None:
     """The projection with the larger output, of the first attention beyond the limit, or else of the worst."""
     beyond = next((index for index, size in enumerate(sizes) if size > limit), sizes.index(max(sizes)))
     call = calls[beyond]

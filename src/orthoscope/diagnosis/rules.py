@@ -334,7 +334,10 @@ def omitted_checks(findings: Sequence[Finding]) -> list[str]:
     """
     names: dict[str, list[str]] = {}
     for finding in findings:
-        applies = not finding.check.startswith("token") and finding.reason not in {checks.TOKEN_IDS, *inside_checks.ABSENT}
+        applies = not finding.check.startswith("token") and finding.reason not in {
+            checks.TOKEN_IDS,
+            *inside_checks.ABSENT,
+        }
         if finding.state is State.NOT_CHECKED and applies:
             names.setdefault(finding.reason, []).append(finding.check)
     return [f"{', '.join(found)} ({reason})" for reason, found in names.items()]

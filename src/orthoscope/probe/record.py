@@ -249,9 +249,7 @@ def _require_values(model: nn.Module) -> None:
             raise ValueError(f"{name} is on the meta device and has no values: materialize the model, then diagnose it")
 
 
-def _unobserved(
-    observer: Observer, names: Mapping[str, nn.Module], experts: Sequence[ExpertLoad]
-) -> dict[str, str]:
+def _unobserved(observer: Observer, names: Mapping[str, nn.Module], experts: Sequence[ExpertLoad]) -> dict[str, str]:
     """Every module without a row, with the reason."""
     idle = tuple(name for load in experts for name in unused_experts(load, names))
     seen = {name for call in observer.calls for name in (call.name, *call.also)}
