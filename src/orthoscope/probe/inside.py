@@ -30,6 +30,7 @@ class _Running:
     """A module that is running."""
 
     name: str
+    is_softmax: bool = False  # as a module: the attention is the one that calls it
 
 
 class Inside(TorchFunctionMode):
@@ -68,6 +69,11 @@ class Inside(TorchFunctionMode):
         self.trunk.close()
         self.attention.seen.clear()
 
+    @property
+    def _attention(self) -> str:
+        inner = self._running[-1]
+        return self._running[-2].name if inner.is_softmax else inner.name
+
     @staticmethod
     @contextlib.contextmanager
     def paused() -> Iterator[None]:
@@ -89,7 +95,7 @@ class Inside(TorchFunctionMode):
             if kept is not None and isinstance(result, Tensor):
                 self.trunk.added(self._running[-1].name, kept, result)
             if name in self._of_module:
-                self._of_module[name](self._running[-1].name, args, options, result)
+                self._of_module[name](self._attention, args, options, result)
             if name in self._of_stack:
                 self._of_stack[name](self._running, args, options, result)
         return result
@@ -102,7 +108,7 @@ class Inside(TorchFunctionMode):
 
     def _entering(self, name: str) -> Callable[..., None]:
         def enter(module: nn.Module, args: Any) -> None:
-            self._running.append(_Running(name))
+            self._running.append(_Running(name, isinstance(module, nn.Softmax)))
 
         return enter
 
