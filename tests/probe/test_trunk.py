@@ -77,7 +77,7 @@ def test_gradient_and_sizes_along_the_stream_are_autograds() -> None:
     for point, total, (hidden, branch) in zip(recording.trunk.points, sums, parts, strict=True):
         assert point.gradient_norm == pytest.approx(float(total.grad.norm()), rel=1e-5)
         assert point.rms == pytest.approx(float(total.detach().square().mean().sqrt()), rel=1e-5)
-        assert point.branch_ratio == pytest.approx(float(branch.norm() / hidden.norm()), rel=1e-5)
+        assert point.branch_ratio == pytest.approx(float((branch.norm() / hidden.norm()).detach()), rel=1e-5)
     growth = (sums[-1].norm() / sums[0].norm()).log().item()
     assert recording.trunk.signal_growth == pytest.approx(growth, rel=1e-5)
 

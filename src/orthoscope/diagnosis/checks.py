@@ -4,11 +4,12 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from orthoscope.diagnosis.depth import first_tokens, gradient_points, representations_along
+from orthoscope.diagnosis.depth import first_tokens, gradient_points, recurrent_from, representations_along
+from orthoscope.diagnosis.projections import saturating_projection
 from orthoscope.metrics import Slope, depth_slope
 from orthoscope.probe import Layer, Recording, Representation, Status
 from orthoscope.probe.trunk import TrunkPoint
@@ -97,7 +98,10 @@ def gradient_growth(recording: Recording) -> CheckValue:
     """Growth of the log-gradient from the output to the input; negative when it shrinks."""
     profile = _profile_or_reason(recording)
     names, error = profile.names, profile.slope.standard_error.item() * profile.steps
-    return growth_along(names, profile.log_norms, profile.growth, error, weight_layers(recording))
+    found = growth_along(names, profile.log_norms, profile.growth, error, weight_layers(recording))
+    # Gradients that pass a saturated softmax grow or vanish wherever that is: the cause is what saturates it.
+    cause = saturating_projection(recording)
+    return found if cause is None else replace(found, begins=lambda limit: cause)
 
 
 def growth_along(
@@ -136,7 +140,8 @@ def _profile_or_reason(recording: Recording) -> GradientProfile:
         raise NotChecked("the output does not require a gradient")
     profile = gradient_profile(recording)
     if profile is None:
-        raise NotChecked("fewer than 3 weight layers have a finite gradient that is not zero")
+        layers = "weight layers outside of recurrence" if recording.time else "weight layers"
+        raise NotChecked(f"fewer than 3 {layers} have a finite gradient that is not zero")
     return profile
 
 
@@ -197,25 +202,26 @@ def dead_layers(recording: Recording) -> CheckValue:
 
 def sample_rank(recording: Recording) -> CheckValue:
     """Effective rank of the samples toward the output, as a share of that of a healthy network."""
-    narrowest = math.inf
+    # Directions lost in a bottleneck cannot return: the capacity is that of the narrowest layer so far.
+    narrowest: dict[int, float] = {}
+    for layer in recording.layers:
+        before = narrowest.get(layer.index - 1, math.inf)
+        narrowest[layer.index] = before if layer.depth is None or layer.branch else min(before, layer.capacity)
 
     def share(layer: Layer) -> float | None:
-        # Directions lost in a bottleneck cannot return: the capacity is that of the narrowest layer so far.
-        nonlocal narrowest
-        if layer.depth is not None:
-            narrowest = min(narrowest, layer.capacity)
-        return _rank_share(layer.sample_view, int(min(layer.capacity, narrowest)))
+        possible = min(layer.capacity, narrowest[layer.index])
+        return _rank_share(layer.sample_view, int(possible))
 
     return _persistent(recording, share, "samples")
 
 
 def token_rank(recording: Recording) -> CheckValue:
     """The same for the tokens of a sequence, as a share of that of the first tokens: what is in the data is no loss."""
-    first = first_tokens(recording)
+    first, recurs = first_tokens(recording), recurrent_from(recording)
     at_first = None if first is None else _token_rank_share(first)
 
     def kept(layer: Layer) -> float | None:
-        share = _token_rank_share(layer)
+        share = None if layer.index >= recurs else _token_rank_share(layer)
         return share if share is None or not at_first else min(1.0, share / at_first)
 
     return _persistent(recording, kept, "tokens")
@@ -228,11 +234,11 @@ def sample_angles(recording: Recording) -> CheckValue:
 
 def token_angles(recording: Recording) -> CheckValue:
     """The same for two tokens of a sequence, relative to the first tokens: attention can merge them alone."""
-    first = first_tokens(recording)
+    first, recurs = first_tokens(recording), recurrent_from(recording)
     at_first = None if first is None else _spread(first.token_view)
 
     def kept(layer: Layer) -> float | None:
-        spread = _spread(layer.token_view)
+        spread = None if layer.index >= recurs else _spread(layer.token_view)
         return spread if spread is None or not at_first else spread / min(1.0, at_first)
 
     return _persistent(recording, kept, "tokens")
@@ -286,9 +292,14 @@ def _spread(view: Representation | None) -> float | None:
 
 def _persistent(recording: Recording, value: Callable[[Layer], float | None], what: str) -> CheckValue:
     _several_samples(recording)
-    values = [(layer, number) for layer in representations_along(recording) if (number := value(layer)) is not None]
-    if not values:
+    candidates = [
+        [(layer, number) for layer in rows if (number := value(layer)) is not None]
+        for rows in (recording.layers, representations_along(recording))
+    ]
+    if not candidates[0]:
         raise NotChecked(f"no module has an output with enough {what} and units")
+    # What a branch loses the stream keeps, and what a stream mixes a normalized branch takes apart: it must be both.
+    values = max(filter(None, candidates), key=lambda found: lasting_value([number for _, number in found]))
 
     def begins(limit: float) -> str | None:
         low = [number < limit for _, number in values]

@@ -38,3 +38,12 @@ def representations_along(recording: Recording) -> tuple[Layer, ...]:
 def first_tokens(recording: Recording) -> Layer | None:
     """Return the first representation that has tokens, to which later ones are compared; None without tokens."""
     return next((layer for layer in recording.layers if layer.token_view is not None), None)
+
+
+def recurrent_from(recording: Recording) -> int:
+    """Return the index of the first row of a recurrent layer, or the number of rows.
+
+    From there on tokens are states that follow each other, alike by design; over time they are judged by themselves.
+    """
+    recurrent = {profile.module for profile in recording.time}
+    return next((layer.index for layer in recording.layers if layer.name in recurrent), len(recording.layers))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from orthoscope.diagnosis.checks import CheckValue, NotChecked
+from orthoscope.diagnosis.projections import larger_projection
 from orthoscope.probe import Recording
 from orthoscope.probe.attention import AttentionCall
 from orthoscope.probe.experts import FEWEST_TOKENS
@@ -22,14 +23,14 @@ def one_hot_attention(recording: Recording) -> CheckValue:
     if not calls:
         raise NotChecked("no query sees two keys")
     share = sum(call.one_hot_heads for call in calls) / len(calls)
-    return CheckValue(share, lambda limit: _first(recording, calls, [call.one_hot_heads for call in calls], limit))
+    return CheckValue(share, lambda limit: larger_projection(recording, calls, [call.one_hot_heads for call in calls], limit))
 
 
 def largest_logit(recording: Recording) -> CheckValue:
     """Largest logit of all attentions; begins at what makes it large."""
     calls = _attentions(recording)
     sizes = [call.largest_logit for call in calls]
-    return CheckValue(max(sizes), lambda limit: _first(recording, calls, sizes, limit))
+    return CheckValue(max(sizes), lambda limit: larger_projection(recording, calls, sizes, limit))
 
 
 def lonely_queries(recording: Recording) -> CheckValue:
@@ -54,21 +55,21 @@ def _attentions(recording: Recording) -> Sequence[AttentionCall]:
     return recording.attention
 
 
-def _first(recording: Recording, calls: Sequence[AttentionCall], sizes: Sequence[float], limit: float) -> str | None:
-    """The projection with the larger output, of the first attention beyond the limit, or else of the worst."""
-    beyond = next((index for index, size in enumerate(sizes) if size > limit), sizes.index(max(sizes)))
-    call = calls[beyond]
-    rms = {layer.name: layer.rms for layer in recording.layers}
-    named = [name for name in (call.queries_from, call.keys_from) if name]
-    return max(named, key=lambda name: rms.get(name, 0.0), default=call.module)
-
-
 def time_growth(recording: Recording) -> CheckValue:
     """Largest growth of the log-gradient from the last time step to the first, over recurrent layers."""
     profiles = [profile for profile in _profiles(recording) if not math.isnan(profile.growth)]
     if not profiles:
         raise NotChecked("no gradient was observed at any time step")
     worst = max(profiles, key=lambda profile: profile.growth)
+    return CheckValue(worst.growth, lambda limit: worst.module)
+
+
+def time_decay(recording: Recording) -> CheckValue:
+    """The same where it shrinks most."""
+    profiles = [profile for profile in _profiles(recording) if not math.isnan(profile.growth)]
+    if not profiles:
+        raise NotChecked("no gradient was observed at any time step")
+    worst = min(profiles, key=lambda profile: profile.growth)
     return CheckValue(worst.growth, lambda limit: worst.module)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from orthoscope.diagnosis import checks, inside_checks
 from orthoscope.diagnosis.checks import TYPICAL_DEPTH, CheckValue, NotChecked
+from orthoscope.diagnosis.projections import MOST_ONE_HOT
 from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
 from orthoscope.probe import Recording
 
@@ -146,10 +147,15 @@ MAX_RANK_FRACTION = 0.99
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
+# Beyond the range of float32. How far back a task needs its gradient is not known: all that can be said is that none
+# arrives.
+_LOST_OVER_TIME = 100.0
+
 # Inside of attention, recurrent layers and mixtures of experts. These limits are set by hand, not yet by trainings.
 INSIDE: tuple[Rule, ...] = (
     Rule(
-        "attention weights", Symptom.ATTENTION, inside_checks.one_hot_attention, "share of heads", 0.5, math.inf,
+        "attention weights", Symptom.ATTENTION, inside_checks.one_hot_attention, "share of heads",
+        MOST_ONE_HOT, math.inf,
         "saturated attention: one key gets all the weight in {percent} of the heads; queries and keys from {layer} are "
         "too large",
         "one key gets all the weight in {percent} of the heads",
@@ -174,6 +180,13 @@ INSIDE: tuple[Rule, ...] = (
         math.log(1e4), math.log(1e8),
         "exploding gradients over time: the norm grows {factor}-fold from the last time step of {layer} to the first",
         "the gradient at the first time step is {ratio} times that at the last",
+    ),
+    Rule(
+        "gradient decay over time", Symptom.VANISH, inside_checks.time_decay,
+        "e-folds from the last step to the first", -_LOST_OVER_TIME, -math.inf,
+        "vanishing gradients over time: none arrives at the first time step of {layer}; the norm there is {ratio} times "
+        "that at the last",
+        "the gradient at the first time step is {ratio} times that at the last", low_is_bad=True,
     ),
     Rule(
         "saturation over time", Symptom.VANISH, inside_checks.saturated_states, "share of gates and states", 0.6, 0.9,

@@ -21,8 +21,9 @@ from torch.nn import functional as F
 
 from orthoscope.probe.samples import evenly_spaced
 
-# A head is uniform if its entropy is that of the uniform weights to one percent, one-hot if one key gets all but 5 %.
-UNIFORM, ONE_HOT = 0.99, 0.95
+# Entropy relative to uniform weights above which a head is uniform, and below which one key gets nearly all the weight.
+# Not the largest weight itself: keys of repeated tokens are equal and share it.
+UNIFORM, ONE_HOT = 0.99, 0.1
 # Masks that are added: people write -inf, the least number of the type, -1e9 or -1e4; a position bias is far above.
 FORBIDDEN = -1e4
 
@@ -107,7 +108,6 @@ def attention_weights(
     spread = (weights * (zeroed - top.nan_to_num(neginf=0.0))).sum(-1) / total
     entropy = torch.where(keys > 1, (total.log() - spread) / keys.clamp_min(2).log(), math.nan)
     of_head = entropy.nanmean(-1)
-    heaviest = torch.where(keys > 1, weights.amax(-1) / total, math.nan).nanmean(-1)
     known = of_head.isfinite()
     count = max(1, int(known.sum()))
     return Weights(
@@ -115,7 +115,7 @@ def attention_weights(
         largest_logit=largest,
         entropy=float(of_head.nanmean()),
         uniform_heads=int((of_head[known] > UNIFORM).sum()) / count,
-        one_hot_heads=int((heaviest[known] > ONE_HOT).sum()) / count,
+        one_hot_heads=int((of_head[known] < ONE_HOT).sum()) / count,
         lonely_queries=_lonely(keys, logits.shape[-1]),
     )
 

@@ -274,8 +274,8 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
     Quantity(
         key="one_hot_heads", group="attention", label="one-hot heads", short="one-hot",
-        explanation="Share of heads in which one key gets more than 95 % of the weight: queries and keys of such a head "
-        "get hardly any gradient.",
+        explanation="Share of heads whose entropy is below 10 % of uniform: one key gets nearly all the weight, and "
+        "queries and keys get hardly any gradient.",
     ),
     Quantity(
         key="uniform_heads", group="attention", label="uniform heads", short="uniform",
