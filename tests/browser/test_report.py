@@ -314,7 +314,7 @@ def test_what_the_gradient_does_reads_as_a_factor(browser: Browser, tmp_path: Pa
     e_folds = {"unit": "e-folds from output to input", "value": -27.6, "standard_error": 0.5, "threshold": 9.9}
     shown(browser, tmp_path, document(slope=slope, findings=[finding("gradient decay", **e_folds)]))
     whole = (
-        "Gradients grow from the output to the input: ×22,000 along the line fitted over 51 weight layers, ×1.2 for each."
+        "Gradients grow from the output to the input: ×22,000 along the line fitted to 51 weight layers, ×1.2 for each."
     )
     assert whole in browser.text(".facts")  # both ends of the standard error read ×1.2
     cells = browser.run("return [...document.querySelectorAll('.checks tbody td')].map(cell => cell.textContent)")

@@ -263,3 +263,20 @@ def test_tables_of_the_inside_are_in_the_terminal_view() -> None:
     over_time = str(diagnose(Reader("LSTM"), IDS))
     assert "recurrent layer" in over_time
     assert "attention" not in over_time.split("clean")[0]
+
+
+def test_a_deep_diagnosis_notes_samples_that_leak() -> None:
+    class Centered(nn.Module):
+        def forward(self, hidden: Tensor) -> Tensor:
+            return hidden - hidden.mean(0)
+
+    torch.manual_seed(0)
+    leaky = nn.Sequential(nn.Linear(16, 16), Centered(), nn.Linear(16, 4))
+    shallow, deep = diagnose(leaky, normal(8, 16)), diagnose(leaky, normal(8, 16), deep=True)
+    assert shallow.leaks is None
+    assert deep.leaks is not None
+    assert any(note.startswith("samples leak") for note in deep.notes)
+    clean = diagnose(nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 4)), normal(8, 16), deep=True)
+    assert clean.leaks is not None
+    assert clean.leaks.found == ()
+    assert not any("leak" in note for note in clean.notes)

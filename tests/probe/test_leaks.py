@@ -38,10 +38,12 @@ def ids() -> Tensor:
 def test_a_mask_that_is_off_by_one_leaks_and_a_causal_one_does_not(dtype: torch.dtype) -> None:
     clean, leaky = leaks(Gpt().to(dtype), ids(), causal=True), leaks(Gpt(1).to(dtype), ids(), causal=True)
     assert clean.found == ()
-    assert clean.later_tokens is not None and clean.later_tokens <= clean.tolerance
+    assert clean.later_tokens is not None
+    assert clean.later_tokens <= clean.tolerance
     (sentence,) = leaky.found
     assert sentence.startswith("later tokens leak")
-    assert leaky.later_tokens is not None and leaky.later_tokens > 2 * leaky.tolerance
+    assert leaky.later_tokens is not None
+    assert leaky.later_tokens > 2 * leaky.tolerance
 
 
 class Mixing(nn.Module):
@@ -85,6 +87,7 @@ def test_what_is_not_tried_is_said() -> None:
     pooled = leaks(nn.Sequential(nn.Flatten(), nn.Linear(80, 2)), torch.randn(4, 10, 8), causal=True)
     assert "every token" in pooled.skipped[0]
     alone = leaks(nn.Linear(8, 8), torch.randn(1, 8))
-    assert alone.other_samples is None and "two samples" in alone.skipped[1]
+    assert alone.other_samples is None
+    assert "two samples" in alone.skipped[1]
     with pytest.raises(ValueError, match="floating-point"):
         leaks(nn.Identity(), torch.ones(4, 3, dtype=torch.int64))

@@ -1,5 +1,6 @@
 """The residual stream: which sums lie on it, which modules are inside branches, and its gradient, against autograd."""
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -92,10 +93,10 @@ class Stages(nn.Module):
         self.stem = nn.Conv2d(3, 8, 3, padding=1)
         self.branches = nn.ModuleList(
             nn.Sequential(nn.Conv2d(a, b, 3, 1 + (a != b), 1), nn.BatchNorm2d(b), nn.ReLU(), nn.Conv2d(b, b, 3, 1, 1))
-            for a, b in zip(widths, widths[1:], strict=False)
+            for a, b in itertools.pairwise(widths)
         )
         self.skips = nn.ModuleList(
-            nn.Conv2d(a, b, 1, 2) if a != b else nn.Identity() for a, b in zip(widths, widths[1:], strict=False)
+            nn.Conv2d(a, b, 1, 2) if a != b else nn.Identity() for a, b in itertools.pairwise(widths)
         )
 
     def forward(self, images: Tensor) -> Tensor:

@@ -16,8 +16,7 @@ _TINY = "hidden_size=32, intermediate_size=32, num_hidden_layers=2, vocab_size=6
 _HALVES = "q_lora_rank=8, kv_lora_rank=8, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8"
 MIXTURES = {
     f"hf:mixtral({_TINY}, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2)": 2,
-    f"hf:qwen3_moe({_TINY}, num_key_value_heads=2, moe_intermediate_size=16, num_experts=6, "
-    "num_experts_per_tok=2)": 2,
+    f"hf:qwen3_moe({_TINY}, num_key_value_heads=2, moe_intermediate_size=16, num_experts=6, num_experts_per_tok=2)": 2,
     f"hf:deepseek_v3({_TINY}, {_HALVES}, moe_intermediate_size=16, n_routed_experts=8, num_experts_per_tok=3, "
     "n_group=2, topk_group=1, first_k_dense_replace=1)": 3,
 }

@@ -196,7 +196,7 @@ export function growthSentence(document: Diagnosis): string {
   const whole = growth(document);
   if (whole === null) return "How the gradient changes over depth was not measured.";
   const verb = Math.abs(whole) < LEVEL ? "change little" : whole > 0 ? "grow" : "shrink";
-  return `Gradients ${verb} from the output to the input: ${factor(whole)} along the line fitted over ${document.slope.layers} weight layers, ${slope(document)} for each.`;
+  return `Gradients ${verb} from the output to the input: ${factor(whole)} along the line fitted to ${document.slope.layers} weight layers, ${slope(document)} for each.`;
 }
 
 export function shortened(text: string, length: number): string {

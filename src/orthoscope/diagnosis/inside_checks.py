@@ -23,7 +23,9 @@ def one_hot_attention(recording: Recording) -> CheckValue:
     if not calls:
         raise NotChecked("no query sees two keys")
     share = sum(call.one_hot_heads for call in calls) / len(calls)
-    return CheckValue(share, lambda limit: larger_projection(recording, calls, [call.one_hot_heads for call in calls], limit))
+    return CheckValue(
+        share, lambda limit: larger_projection(recording, calls, [call.one_hot_heads for call in calls], limit)
+    )
 
 
 def largest_logit(recording: Recording) -> CheckValue:

@@ -11,7 +11,7 @@ MOST_ONE_HOT = 0.5
 def larger_projection(
     recording: Recording, calls: Sequence[AttentionCall], sizes: Sequence[float], limit: float
 ) -> str:
-    """Of the first attention whose size is beyond the limit, or else of the worst, the projection with the larger output.
+    """The projection with the larger output, of the first attention beyond the limit, or else of the worst.
 
     The module that attends, where its projections were not seen.
     """

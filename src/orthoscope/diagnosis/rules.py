@@ -184,8 +184,8 @@ INSIDE: tuple[Rule, ...] = (
     Rule(
         "gradient decay over time", Symptom.VANISH, inside_checks.time_decay,
         "e-folds from the last step to the first", -_LOST_OVER_TIME, -math.inf,
-        "vanishing gradients over time: none arrives at the first time step of {layer}; the norm there is {ratio} times "
-        "that at the last",
+        "vanishing gradients over time: none arrives at the first time step of {layer}; its norm there is {ratio} "
+        "times that at the last",
         "the gradient at the first time step is {ratio} times that at the last", low_is_bad=True,
     ),
     Rule(

@@ -2,9 +2,9 @@
 
 from orthoscope.findings import Status
 from orthoscope.metrics.representations import Representation
-from orthoscope.probe.jacobians.residual import BlockJacobian, ResidualJacobians, layer_jacobians, residual_jacobians
 from orthoscope.probe.attention import AttentionCall
 from orthoscope.probe.experts import ExpertLoad
+from orthoscope.probe.jacobians.residual import BlockJacobian, ResidualJacobians, layer_jacobians, residual_jacobians
 from orthoscope.probe.layers import Layer
 from orthoscope.probe.leaks import Leaks, leaks
 from orthoscope.probe.record import Recording, record

@@ -34,7 +34,7 @@ class _Running:
 
 
 class Inside(TorchFunctionMode):
-    """Sees the functions of torch that the modules of a model call while it is active, and what they are called with."""
+    """While active, sees the functions of torch that the modules of a model call, with their arguments."""
 
     def __init__(self) -> None:
         super().__init__()

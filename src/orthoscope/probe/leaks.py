@@ -140,8 +140,8 @@ def _other_samples(
 def _changed(call: Call, counts: Callable[[Tensor], bool], place: tuple[Any, ...], seed: int) -> Call | None:
     """The call with the second part of what carries content changed; None if nothing could be.
 
-    Token ids become others of those that occur; a tensor of two values is a mask and stays, so that what a model may see
-    is the same in both passes.
+    Token ids become others of those that occur; a tensor of two values is a mask and stays, so that what a model may
+    see is the same in both passes.
     """
     generator = torch.Generator().manual_seed(seed)
     where = (*place[:-1], slice(place[-1], None))

@@ -237,8 +237,8 @@ def _run(module: nn.RNNBase, states: Tensor, weights: list[Tensor], directions: 
     start: Any = hidden
     if module.mode == "LSTM":
         start = (hidden, states.new_zeros(directions, states.shape[1], module.hidden_size))
-    run = {"LSTM": torch.lstm, "GRU": torch.gru, "RNN_TANH": torch.rnn_tanh}[module.mode]
-    result: Tensor = run(states, start, weights, module.bias, 1, 0.0, False, directions == 2, False)[0]
+    runs: dict[str, Callable[..., Any]] = {"LSTM": torch.lstm, "GRU": torch.gru, "RNN_TANH": torch.rnn_tanh}
+    result: Tensor = runs[module.mode](states, start, weights, module.bias, 1, 0.0, False, directions == 2, False)[0]
     return result
 
 

@@ -19,11 +19,12 @@ def inside_terminal(document: DiagnosisDocument) -> Iterator[RenderableType]:
     """Yield what there is: nothing for a plain network."""
     if document.stream:
         yield labeled("stream", stream_words(document.stream))
-    for title, group, rows in (
+    tables: tuple[tuple[str, Group, Sequence[Part] | None], ...] = (
         ("attention", "attention", document.attention),
         ("recurrent layer", "time", document.time),
         ("mixture of experts", "experts", document.experts),
-    ):
+    )
+    for title, group, rows in tables:
         if rows:
             yield Padding(_table(title, group, rows), (1, 0, 0, 0))
 

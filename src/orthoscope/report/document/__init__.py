@@ -1,8 +1,8 @@
 """The one definition of every document: typed dataclasses, from which schema.json and the page's types are generated.
 
-`diagnosis`, `inside`, `prediction`, `residual`, `changes`, `training` and `evidence` hold the dataclasses, `conversion` turns
-them into JSON data and back, and `quantities` says what every number means. `viewer/generate.py` writes what is
-generated.
+`diagnosis`, `inside`, `prediction`, `residual`, `changes`, `training` and `evidence` hold the dataclasses,
+`conversion` turns them into JSON data and back, and `quantities` says what every number means.
+`viewer/generate.py` writes what is generated.
 """
 
 from orthoscope.report.document.changes import (
@@ -69,13 +69,13 @@ Document = (
 )
 
 __all__ = [
-    "KINDS", "QUANTITIES", "AlignmentStatement", "Attention", "Block", "ChangedFinding", "CheckedStatement", "ComparedNumber",
-    "ComparisonDocument", "ConfirmationDocument", "Confirmations", "Depth", "DepthFinding", "DepthLaw",
-    "DiagnosisDocument", "Document", "Effect", "Environment", "EvidenceDocument", "Expected",
-    "ExperimentRecord", "Experts", "Finding", "FixDocument", "FixOutcome", "Gram", "Group", "KindPair", "Layer", "LayerPair",
-    "Limit", "LogSingularValues", "MuonPlanDocument", "Number", "NumberPair", "Omission",
-    "OverTime", "Overlaps", "Part", "PerProcess", "Picture", "PredictionDocument", "PredictionSummary", "Prescription",
-    "Quantity", "ReportDocument", "ResidualDocument", "Risk", "Run", "SeedRange", "Seeds", "Slope", "Snapshot",
-    "Source", "StepCost", "StreamPoint", "Unchecked", "Update", "Verdicts", "View", "WatchDocument", "WatchRecordDocument",
+    "KINDS", "QUANTITIES", "AlignmentStatement", "Attention", "Block", "ChangedFinding", "CheckedStatement",
+    "ComparedNumber", "ComparisonDocument", "ConfirmationDocument", "Confirmations", "Depth", "DepthFinding",
+    "DepthLaw", "DiagnosisDocument", "Document", "Effect", "Environment", "EvidenceDocument", "Expected",
+    "ExperimentRecord", "Experts", "Finding", "FixDocument", "FixOutcome", "Gram", "Group", "KindPair", "Layer",
+    "LayerPair", "Limit", "LogSingularValues", "MuonPlanDocument", "Number", "NumberPair", "Omission", "OverTime",
+    "Overlaps", "Part", "PerProcess", "Picture", "PredictionDocument", "PredictionSummary", "Prescription", "Quantity",
+    "ReportDocument", "ResidualDocument", "Risk", "Run", "SeedRange", "Seeds", "Slope", "Snapshot", "Source",
+    "StepCost", "StreamPoint", "Unchecked", "Update", "Verdicts", "View", "WatchDocument", "WatchRecordDocument",
     "WeightSpectrum", "as_document", "copied", "finite", "from_data", "quantities", "quantity", "to_data",
 ]  # fmt: skip

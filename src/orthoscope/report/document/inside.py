@@ -1,4 +1,4 @@
-"""What a diagnosis found between the modules: attentions, the residual stream, recurrent layers, mixtures of experts."""
+"""What a diagnosis found between modules: attentions, the residual stream, recurrent layers, mixtures of experts."""
 
 from dataclasses import dataclass
 from typing import Annotated
