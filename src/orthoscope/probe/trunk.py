@@ -47,7 +47,11 @@ class TrunkPoint:
 
 @dataclass(frozen=True)
 class Trunk:
-    """The residual stream: a point after every sum, in the order in which they were computed."""
+    """The residual stream of a network.
+
+    Attributes:
+        points: The stream after every sum, in the order in which they were computed.
+    """
 
     points: tuple[TrunkPoint, ...]
 
