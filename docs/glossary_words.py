@@ -96,7 +96,7 @@ WORDS: dict[str, str] = {
         "The set of all frames of one shape. `orthoscope.manifolds.Stiefel` projects onto it; the "
         "optimizers of `orthoscope.optim` move on it."
     ),
-    "symptom": "What was found: collapse, vanish, explode, or a degenerate input.",
+    "symptom": "What was found: collapse, vanish, explode, a degenerate input, attention, or routing (of experts).",
     "token rank": (
         "The effective rank of the tokens of one sequence, averaged over sequences. Attention without residual "
         "connections drives it to 1."

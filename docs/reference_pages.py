@@ -42,6 +42,9 @@ GROUPS: dict[str, str] = {
     "block": "Numbers of a residual block",
     "update": "Numbers of an update of a weight",
     "snapshot": "Numbers of a training that is watched",
+    "attention": "Numbers of an attention",
+    "time": "Numbers of a recurrent layer",
+    "experts": "Numbers of a mixture of experts",
 }
 
 

@@ -31,6 +31,8 @@ class Symptom(StrEnum):
     VANISH = "vanish"  # gradients shrink from output to input
     EXPLODE = "explode"  # gradients grow from output to input, or numbers overflow
     DEGENERATE_INPUT = "degenerate input"  # the samples of the batch are equal or of low rank
+    ATTENTION = "attention"  # one key gets all the weight, or the weights are of the wrong keys
+    ROUTING = "routing"  # experts get no tokens
 
     @property
     def words(self) -> str:
@@ -43,6 +45,8 @@ _SYMPTOM_WORDS = {
     Symptom.VANISH: "vanishing gradients",
     Symptom.EXPLODE: "exploding gradients",
     Symptom.DEGENERATE_INPUT: "degenerate input",
+    Symptom.ATTENTION: "broken attention",
+    Symptom.ROUTING: "unbalanced experts",
 }
 
 

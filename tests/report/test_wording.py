@@ -38,5 +38,7 @@ def test_symptoms_have_the_words_of_the_field() -> None:
         "vanishing gradients",
         "exploding gradients",
         "degenerate input",
+        "broken attention",
+        "unbalanced experts",
     ]
     assert "rank collapse from here on" in report.text(document(sick_at="4"), 200)

@@ -2,8 +2,9 @@
 import { h, jump, section } from "./elements";
 import { QUANTITIES, type Quantity } from "./types";
 
-/** What a page of a diagnosis shows: numbers of layers, and of the network. */
-const SHOWN = QUANTITIES.filter(({ group, key }) => group === "layer" || group === "network" || (group === "depth" && key === "gradient_growth"));
+const GROUPS = new Set(["layer", "network", "attention", "time", "experts"]);
+/** What a page of a diagnosis shows: numbers of layers, of the network, and of what is inside of it. */
+const SHOWN = QUANTITIES.filter(({ group, key }) => GROUPS.has(group) || (group === "depth" && key === "gradient_growth"));
 
 function quantity(key: string): Quantity {
   return SHOWN.find((one) => one.key === key)!;

@@ -3,6 +3,7 @@ import { card } from "./card";
 import type { Diagnosis, Finding, Known } from "./documents";
 import { deeper, h, icon, section, table } from "./elements";
 import { glossary, sentence, term } from "./explain";
+import { inside } from "./inside";
 import { layersTable } from "./layers";
 import { nextSteps } from "./next";
 import { download, fold, sources } from "./page";
@@ -31,7 +32,7 @@ export function network(docs: Diagnosis[], index: number, cloud: Known[], { choo
   add([banner(doc, selection), change === null ? nextSteps(doc) : null, facts(doc), strip(doc, selection)]);
   // After what is above has been drawn, and can be used already.
   setTimeout(() => {
-    add([profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change, residual(doc), layersTable(doc, selection), glossary(), method(doc, index)]);
+    add([profiles(doc, selection), plane(docs, index, cloud, choose), card(doc, selection), theory(doc), checks(doc), prescriptions(doc), change, inside(doc), residual(doc), layersTable(doc, selection), glossary(), method(doc, index)]);
     if (selection.choice.layer !== null) selection.choose(selection.choice.layer);
     root.setAttribute("data-ready", "");
   });

@@ -149,7 +149,7 @@ export interface Risk {
 }
 
 /** What goes wrong. */
-export type Symptom = "collapse" | "vanish" | "explode" | "degenerate input";
+export type Symptom = "collapse" | "vanish" | "explode" | "degenerate input" | "attention" | "routing";
 
 /** The three ways a check can end. */
 export type State = "found" | "clean" | "not checked";
@@ -184,7 +184,7 @@ export interface Slope {
   value: number | null;
   /** Standard error of the slope. */
   standard_error: number | null;
-  /** Weight layers that the line is fitted to. */
+  /** Weight layers that the line spans. */
   layers: number;
   /** Unit of the slope. */
   unit: string;
@@ -327,6 +327,88 @@ export interface Layer {
   weight_spectrum?: WeightSpectrum;
 }
 
+/** One attention of the pass. */
+export interface Attention {
+  /** Module that attends. */
+  module: string;
+  /** 0 for the first attention of this module in the pass. */
+  call: number;
+  /** Queries of a sequence. */
+  queries: number;
+  /** Keys of a sequence. */
+  keys: number;
+  /** Largest size of a logit that the mask allows. */
+  largest_logit: number | null;
+  /** Mean entropy of the weights as a share of that of uniform ones. */
+  entropy: number | null;
+  /** Share of heads whose weights are nearly uniform. */
+  uniform_heads: number;
+  /** Share of heads in which one key gets nearly all the weight. */
+  one_hot_heads: number;
+  /** Share of queries for which the mask leaves one key or none. */
+  lonely_queries: number;
+  /** Whether weights add up to 1 over the keys; null if it is not known. */
+  normalizes_keys: boolean | null;
+  /** Weight layer that the queries come from; empty if none was seen. */
+  queries_from: string;
+  /** Weight layer that the keys come from; empty if none was seen. */
+  keys_from: string;
+}
+
+/** The residual stream after one sum. */
+export interface StreamPoint {
+  /** Last weight layer of the branch that was added, or the module that adds. */
+  name: string;
+  /** Weight layers that were called before the sum. */
+  after: number;
+  /** Norm of the gradient with respect to the sum; null if none arrived. */
+  gradient_norm: number | null;
+  /** Root mean square of the sum. */
+  rms: number | null;
+  /** Root mean square of the branch over that of the stream it is added to. */
+  branch_ratio: number | null;
+}
+
+/** The gradient along the time steps of one recurrent layer. */
+export interface OverTime {
+  /** Name of the module. */
+  module: string;
+  /** Class of the module. */
+  kind: string;
+  /** Number of time steps. */
+  steps: number;
+  /** Change of the log gradient norm from the last time step to the first. */
+  growth: number | null;
+  /** The same per step. */
+  growth_per_step: number | null;
+  /** Steps, up to the last, whose gradient is a thousandth of the largest. */
+  reach: number;
+  /** Share of gates and states that are saturated; null for unbounded units. */
+  saturation: number | null;
+  /** Log gradient norm at every step; null where it is zero. */
+  log_norms: (number | null)[];
+}
+
+/** How a router shares the tokens of the batch among its experts. */
+export interface Experts {
+  /** Module that holds the experts. */
+  module: string;
+  /** Number of experts. */
+  experts: number;
+  /** Experts that a token goes to. */
+  per_token: number;
+  /** Tokens that were routed. */
+  tokens: number;
+  /** Effective number of experts: exponential of the entropy of the load. */
+  effective: number;
+  /** 0 if all tokens go to the same experts, 1 if all experts get as many. */
+  balance: number | null;
+  /** Share of the tokens that each expert got. */
+  load: number[];
+  /** Experts that got no token. */
+  unused: number[];
+}
+
 /** A place in the trainability plane. */
 export interface Effect {
   /** Orthogonality gap; null if unknown. */
@@ -418,6 +500,14 @@ export interface DiagnosisDocument {
   layers: Layer[];
   /** Modules that were not seen. */
   unobserved: Omission[];
+  /** Every attention; absent if none was seen. */
+  attention?: Attention[];
+  /** The residual stream; absent if there is none. */
+  stream?: StreamPoint[];
+  /** Every recurrent layer; absent if there is none. */
+  time?: OverTime[];
+  /** Every mixture of experts; absent if there is none. */
+  experts?: Experts[];
   /** How residual blocks align; absent unless the diagnosis was deep. */
   residual?: ResidualDocument;
   /** What to change, what is kept first; absent unless a fix was tried. */
@@ -778,12 +868,12 @@ export interface WatchDocument {
 export type AnyDocument = ResidualDocument | DiagnosisDocument | ComparisonDocument | ConfirmationDocument | FixDocument | PredictionDocument | WatchDocument;
 
 /** Symptoms in the words of the field. */
-export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collapse", "vanish": "vanishing gradients", "explode": "exploding gradients", "degenerate input": "degenerate input"};
+export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collapse", "vanish": "vanishing gradients", "explode": "exploding gradients", "degenerate input": "degenerate input", "attention": "broken attention", "routing": "unbalanced experts"};
 
 /** How a quantity is named, explained, written and drawn. */
 export interface Quantity {
   key: string;
-  group: "layer" | "network" | "depth" | "block" | "update" | "snapshot";
+  group: "layer" | "network" | "depth" | "block" | "update" | "snapshot" | "attention" | "time" | "experts";
   label: string;
   short: string;
   symbol: string;
@@ -836,4 +926,14 @@ export const QUANTITIES: readonly Quantity[] = [
   {"key": "gradient_slope", "group": "snapshot", "label": "gradient growth per weight layer", "short": "growth/layer", "symbol": "", "unit": "e-folds", "explanation": "Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal.", "definition": "", "written": "factor", "decimals": 2, "axis": "linear", "is_main": true, "anchor": "gradient-growth-per-weight-layer", "place": "", "is_predicted": false},
   {"key": "risk", "group": "snapshot", "label": "risk of not training", "short": "risk", "symbol": "p", "unit": "", "explanation": "Calibrated probability that a network with these numbers does not train.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "risk-of-not-training", "place": "", "is_predicted": false},
   {"key": "record_seconds", "group": "snapshot", "label": "time of the snapshot", "short": "seconds", "symbol": "", "unit": "s", "explanation": "Time that the snapshot took.", "definition": "", "written": "scientific", "decimals": 2, "axis": "linear", "is_main": false, "anchor": "time-of-the-snapshot", "place": "", "is_predicted": false},
+  {"key": "largest_logit", "group": "attention", "label": "largest attention logit", "short": "logit", "symbol": "", "unit": "", "explanation": "Largest product of a query and a key, scaled, that the mask allows: a few for a network at initialization; beyond a hundred, one key gets all the weight.", "definition": "", "written": "scientific", "decimals": 2, "axis": "log", "is_main": false, "anchor": "largest-attention-logit", "place": "", "is_predicted": false},
+  {"key": "entropy", "group": "attention", "label": "entropy of attention", "short": "entropy", "symbol": "", "unit": "", "explanation": "Mean entropy of the weights of a query, as a share of that of uniform weights: 1 if all keys get as much, 0 if one key gets all.", "definition": "−Σ p ln p / ln n over the n ≥ 2 keys that a query may see, averaged over a few queries", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "entropy-of-attention", "place": "", "is_predicted": false},
+  {"key": "one_hot_heads", "group": "attention", "label": "one-hot heads", "short": "one-hot", "symbol": "", "unit": "", "explanation": "Share of heads whose entropy is below 10 % of uniform: one key gets nearly all the weight, and queries and keys get hardly any gradient.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "one-hot-heads", "place": "", "is_predicted": false},
+  {"key": "uniform_heads", "group": "attention", "label": "uniform heads", "short": "uniform", "symbol": "", "unit": "", "explanation": "Share of heads whose entropy is above 99 % of uniform: usual at initialization.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "uniform-heads", "place": "", "is_predicted": false},
+  {"key": "lonely_queries", "group": "attention", "label": "queries without a choice", "short": "lonely", "symbol": "", "unit": "", "explanation": "Share of queries for which the mask leaves one key or none, besides the first of a causal mask.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "queries-without-a-choice", "place": "", "is_predicted": false},
+  {"key": "growth", "group": "time", "label": "gradient growth over time", "short": "growth", "symbol": "", "unit": "e-folds", "explanation": "Factor by which the gradient norm changes from the last time step to the first: above 1 it explodes, far below 1 early steps are not learned from.", "definition": "gradient with respect to the input of the layer (of a cell: its states), step by step; documents hold the logarithm", "written": "factor", "decimals": 2, "axis": "linear", "is_main": false, "anchor": "gradient-growth-over-time", "place": "", "is_predicted": false},
+  {"key": "reach", "group": "time", "label": "steps that the gradient reaches", "short": "reach", "symbol": "", "unit": "", "explanation": "How many steps back the gradient is at least a thousandth of its largest.", "definition": "", "written": "rank", "decimals": 2, "axis": "linear", "is_main": false, "anchor": "steps-that-the-gradient-reaches", "place": "", "is_predicted": false},
+  {"key": "saturation", "group": "time", "label": "saturated gates and states", "short": "saturated", "symbol": "", "unit": "", "explanation": "Share of gates and states within 3 % of their bounds, where they pass no gradient.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "saturated-gates-and-states", "place": "", "is_predicted": false},
+  {"key": "effective", "group": "experts", "label": "effective number of experts", "short": "experts", "symbol": "", "unit": "", "explanation": "How many experts share the tokens: all if the load is even, as many as a token goes to if the router has collapsed.", "definition": "exponential of the entropy of the load", "written": "rank", "decimals": 2, "axis": "linear", "is_main": false, "anchor": "effective-number-of-experts", "place": "", "is_predicted": false},
+  {"key": "balance", "group": "experts", "label": "balance of the router", "short": "balance", "symbol": "", "unit": "", "explanation": "0 if all tokens go to the same experts, 1 if all experts get as many.", "definition": "(effective number − experts a token goes to)/(experts − experts a token goes to)", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "balance-of-the-router", "place": "", "is_predicted": false},
 ];

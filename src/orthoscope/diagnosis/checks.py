@@ -4,12 +4,15 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from orthoscope.diagnosis.depth import first_tokens, gradient_points, recurrent_from, representations_along
+from orthoscope.diagnosis.projections import saturating_projection
 from orthoscope.metrics import Slope, depth_slope
 from orthoscope.probe import Layer, Recording, Representation, Status
+from orthoscope.probe.trunk import TrunkPoint
 
 TYPICAL_DEPTH = 50  # weight layers that limits are quoted for
 # With fewer directions a rank means nothing: two samples always span a line.
@@ -37,10 +40,14 @@ class NotChecked(Exception):  # noqa: N818 - a reason, not an error
 
 @dataclass(frozen=True)
 class GradientProfile:
-    """Log-norms of the gradient at the weight layers, input to output, and their slope toward the input."""
+    """Log-norms of the gradient along depth, input to output, and their slope toward the input.
 
-    layers: tuple[Layer, ...]
+    Of the weight layers, or along the residual stream where there is one; the slope is per weight layer.
+    """
+
+    layers: tuple[Layer | TrunkPoint, ...]
     slope: Slope
+    steps: float  # weight layers from the first place to the last
 
     @property
     def names(self) -> list[str]:
@@ -55,20 +62,24 @@ class GradientProfile:
     @property
     def growth(self) -> float:
         """Change of the log-norm from the last weight layer to the first, along the fitted line."""
-        return self.slope.value.item() * (len(self.layers) - 1)
+        return self.slope.value.item() * self.steps
 
 
 def gradient_profile(recording: Recording) -> GradientProfile | None:
     """The weight layers whose gradient is finite and not zero, or None if there are fewer than three."""
-    layers = tuple(
-        layer
-        for layer in recording.layers
-        if layer.depth is not None and layer.gradient_norm and math.isfinite(layer.gradient_norm)
-    )
-    if len(layers) < 3:
+    found = [
+        (place, point)
+        for point, place in zip(*gradient_points(recording), strict=True)
+        if point.gradient_norm and math.isfinite(point.gradient_norm)
+    ]
+    if len(found) < 3:
         return None
+    layers = tuple(point for _, point in found)
     norms = torch.tensor([layer.gradient_norm for layer in layers], dtype=torch.float64)
-    return GradientProfile(layers, depth_slope(norms.log()))
+    # A plain network has one place a weight layer; those without a gradient are left out.
+    steps = float(len(layers) - 1) if recording.trunk is None else max(1.0, found[-1][0] - found[0][0])
+    slope, of_one = depth_slope(norms.log()), (len(layers) - 1) / steps
+    return GradientProfile(layers, Slope(slope.value * of_one, slope.standard_error * of_one, slope.layers), steps)
 
 
 def fitted_slope(log_norms: Sequence[float]) -> float:
@@ -86,8 +97,11 @@ def weight_layers(recording: Recording) -> int:
 def gradient_growth(recording: Recording) -> CheckValue:
     """Growth of the log-gradient from the output to the input; negative when it shrinks."""
     profile = _profile_or_reason(recording)
-    names, error = profile.names, profile.slope.standard_error.item() * (len(profile.layers) - 1)
-    return growth_along(names, profile.log_norms, profile.growth, error, weight_layers(recording))
+    names, error = profile.names, profile.slope.standard_error.item() * profile.steps
+    found = growth_along(names, profile.log_norms, profile.growth, error, weight_layers(recording))
+    # Gradients that pass a saturated softmax grow or vanish wherever that is: the cause is what saturates it.
+    cause = saturating_projection(recording)
+    return found if cause is None else replace(found, begins=lambda limit: cause)
 
 
 def growth_along(
@@ -126,7 +140,8 @@ def _profile_or_reason(recording: Recording) -> GradientProfile:
         raise NotChecked("the output does not require a gradient")
     profile = gradient_profile(recording)
     if profile is None:
-        raise NotChecked("fewer than 3 weight layers have a finite gradient that is not zero")
+        layers = "weight layers outside of recurrence" if recording.time else "weight layers"
+        raise NotChecked(f"fewer than 3 {layers} have a finite gradient that is not zero")
     return profile
 
 
@@ -187,21 +202,29 @@ def dead_layers(recording: Recording) -> CheckValue:
 
 def sample_rank(recording: Recording) -> CheckValue:
     """Effective rank of the samples toward the output, as a share of that of a healthy network."""
-    narrowest = math.inf
+    # Directions lost in a bottleneck cannot return: the capacity is that of the narrowest layer so far.
+    narrowest: dict[int, float] = {}
+    for layer in recording.layers:
+        before = narrowest.get(layer.index - 1, math.inf)
+        narrowest[layer.index] = before if layer.depth is None or layer.branch else min(before, layer.capacity)
 
     def share(layer: Layer) -> float | None:
-        # Directions lost in a bottleneck cannot return: the capacity is that of the narrowest layer so far.
-        nonlocal narrowest
-        if layer.depth is not None:
-            narrowest = min(narrowest, layer.capacity)
-        return _rank_share(layer.sample_view, int(min(layer.capacity, narrowest)))
+        possible = min(layer.capacity, narrowest[layer.index])
+        return _rank_share(layer.sample_view, int(possible))
 
     return _persistent(recording, share, "samples")
 
 
 def token_rank(recording: Recording) -> CheckValue:
-    """The same for the tokens of a sequence."""
-    return _persistent(recording, _token_rank_share, "tokens")
+    """The same for the tokens of a sequence, as a share of that of the first tokens: what is in the data is no loss."""
+    first, recurs = first_tokens(recording), recurrent_from(recording)
+    at_first = None if first is None else _token_rank_share(first)
+
+    def kept(layer: Layer) -> float | None:
+        share = None if layer.index >= recurs else _token_rank_share(layer)
+        return share if share is None or not at_first else min(1.0, share / at_first)
+
+    return _persistent(recording, kept, "tokens")
 
 
 def sample_angles(recording: Recording) -> CheckValue:
@@ -210,8 +233,15 @@ def sample_angles(recording: Recording) -> CheckValue:
 
 
 def token_angles(recording: Recording) -> CheckValue:
-    """The same for two tokens of a sequence: attention can merge them while samples stay apart."""
-    return _persistent(recording, lambda layer: _spread(layer.token_view), "tokens")
+    """The same for two tokens of a sequence, relative to the first tokens: attention can merge them alone."""
+    first, recurs = first_tokens(recording), recurrent_from(recording)
+    at_first = None if first is None else _spread(first.token_view)
+
+    def kept(layer: Layer) -> float | None:
+        spread = None if layer.index >= recurs else _spread(layer.token_view)
+        return spread if spread is None or not at_first else spread / min(1.0, at_first)
+
+    return _persistent(recording, kept, "tokens")
 
 
 def input_variation(recording: Recording) -> CheckValue:
@@ -262,9 +292,14 @@ def _spread(view: Representation | None) -> float | None:
 
 def _persistent(recording: Recording, value: Callable[[Layer], float | None], what: str) -> CheckValue:
     _several_samples(recording)
-    values = [(layer, number) for layer in recording.layers if (number := value(layer)) is not None]
-    if not values:
+    candidates = [
+        [(layer, number) for layer in rows if (number := value(layer)) is not None]
+        for rows in (recording.layers, representations_along(recording))
+    ]
+    if not candidates[0]:
         raise NotChecked(f"no module has an output with enough {what} and units")
+    # What a branch loses the stream keeps, and what a stream mixes a normalized branch takes apart: it must be both.
+    values = max(filter(None, candidates), key=lambda found: lasting_value([number for _, number in found]))
 
     def begins(limit: float) -> str | None:
         low = [number < limit for _, number in values]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import torch
 from torch import nn
 
 from orthoscope.diagnosis.alignment import Alignment, align
@@ -16,7 +17,7 @@ from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
 from orthoscope.diagnosis.rules import RULES, in_words, judge, omitted_checks, risk
 from orthoscope.findings import Finding, State, Symptom, Verdict
-from orthoscope.probe import Layer, Recording, Status, record
+from orthoscope.probe import Layer, Leaks, Recording, Status, leaks, record
 from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
 from orthoscope.probe.hooks import class_name, unwrapped
 from orthoscope.probe.record import Loss
@@ -47,6 +48,7 @@ class Diagnosis(Viewed):
         expected: What theory predicts.
         seconds: Duration.
         alignment: Alignment of the residual blocks, if `deep` was asked for and there are some.
+        leaks: Whether later tokens or other samples change an output, if `deep` was asked for; `notes` say what leaks.
         notes: Remarks, beside those of the recording.
         anatomy: What the network is made of.
         fix_command: Command that fixes the network, if it was built from a target.
@@ -59,6 +61,7 @@ class Diagnosis(Viewed):
     expected: Expectation
     seconds: float
     alignment: Alignment | None = None
+    leaks: Leaks | None = None
     notes: tuple[str, ...] = ()
     anatomy: Anatomy = field(default_factory=Anatomy)
     fix_command: str = ""
@@ -240,7 +243,8 @@ def diagnose(
         max_samples: Metrics compare at most so many samples, evenly spaced.
         batch_statistics: Batch norm uses the statistics of the batch, as in training; False for its running ones.
         seed: Of the random direction, and of models that draw noise.
-        deep: Measure the Jacobians of residual blocks too (`orthoscope.align`), which takes longer.
+        deep: Measure the Jacobians of residual blocks (`orthoscope.align`) and look for leaks
+            (`orthoscope.probe.leaks`) too, which takes longer.
         progress: Called with the name of every module as it is measured.
 
     Returns:
@@ -266,6 +270,7 @@ def diagnose(
         progress=progress,
     )
     alignment, notes = _alignment(model, batch, loss, name, seed, batch_statistics) if deep else (None, ())
+    leaked, leaking = _leaks(model, batch, loss, seed) if deep else (None, ())
     return Diagnosis(
         name=name or class_name(unwrapped(model)),
         recording=recording,
@@ -273,7 +278,8 @@ def diagnose(
         expected=expectation(unwrapped(model), recording, batch_statistics),
         seconds=time.perf_counter() - start,
         alignment=alignment,
-        notes=notes,
+        leaks=leaked,
+        notes=(*notes, *leaking),
         anatomy=anatomy(unwrapped(model)),
         weights=WeightReferences(
             unwrapped(model), [layer.name for layer in recording.layers if layer.depth is not None]
@@ -290,3 +296,14 @@ def _alignment(
         return align(model, call, name=name, seed=seed, running_statistics=not batch_statistics), ()
     except (ValueError, RuntimeError) as error:
         return None, (f"residual alignment is not known: {error}",)
+
+
+def _leaks(model: nn.Module, batch: Any, loss: Loss | None, seed: int) -> tuple[Leaks | None, tuple[str, ...]]:
+    """What leaks, and a note of each leak, or of why it could not be tried."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return None, ("leaks are not known: they are tried in one process alone",)
+    try:
+        found = leaks(model, as_call(unwrapped(model), batch, with_target=loss is not None), seed=seed)
+    except (ValueError, RuntimeError) as error:
+        return None, (f"leaks are not known: {error}",)
+    return found, found.found

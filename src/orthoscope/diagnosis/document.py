@@ -14,7 +14,7 @@ from orthoscope.diagnosis.expectations import Expected
 from orthoscope.diagnosis.rules import CALIBRATION
 from orthoscope.findings import Finding, State, Verdict
 from orthoscope.metrics.jacobians import defined_median
-from orthoscope.probe import Layer
+from orthoscope.probe import Layer, Trunk
 from orthoscope.probe.details import Picture, WeightSpectrum
 from orthoscope.report import document
 from orthoscope.report.document import Document, copied, to_data
@@ -97,7 +97,7 @@ def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document
         slope=document.Slope(
             value=diagnosis.slope,
             standard_error=diagnosis.slope_standard_error,
-            layers=0 if gradients is None else len(gradients.layers),
+            layers=0 if gradients is None else round(gradients.steps) + 1,
             unit="e-folds per weight layer toward the input",
         ),
         prediction=document.PredictionSummary(
@@ -114,10 +114,18 @@ def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document
             for layer, picture in zip(recording.layers, pictures, strict=True)
         ),
         unobserved=omissions(recording.unobserved),
+        attention=tuple(copied(document.Attention, one) for one in recording.attention) or None,
+        stream=None if recording.trunk is None else _stream(recording.trunk),
+        time=tuple(copied(document.OverTime, one) for one in recording.time) or None,
+        experts=tuple(copied(document.Experts, one) for one in recording.experts) or None,
         residual=None if diagnosis.alignment is None else alignment_document(diagnosis.alignment),
         notes=(*recording.notes, *diagnosis.notes, *(diagnosis.details_notes if details else ())),
         environment=environment(),
     )
+
+
+def _stream(trunk: Trunk) -> tuple[document.StreamPoint, ...]:
+    return tuple(copied(document.StreamPoint, point) for point in trunk.points)
 
 
 def risk_row(risk: float) -> document.Risk:

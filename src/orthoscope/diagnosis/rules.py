@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from orthoscope.diagnosis import checks
+from orthoscope.diagnosis import checks, inside_checks
 from orthoscope.diagnosis.checks import TYPICAL_DEPTH, CheckValue, NotChecked
+from orthoscope.diagnosis.projections import MOST_ONE_HOT
 from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
 from orthoscope.probe import Recording
 
@@ -146,6 +147,59 @@ MAX_RANK_FRACTION = 0.99
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
+# Beyond the range of float32. How far back a task needs its gradient is not known: all that can be said is that none
+# arrives.
+_LOST_OVER_TIME = 100.0
+
+# Inside of attention, recurrent layers and mixtures of experts. These limits are set by hand, not yet by trainings.
+INSIDE: tuple[Rule, ...] = (
+    Rule(
+        "attention weights", Symptom.ATTENTION, inside_checks.one_hot_attention, "share of heads",
+        MOST_ONE_HOT, math.inf,
+        "saturated attention: one key gets all the weight in {percent} of the heads; queries and keys from {layer} are "
+        "too large",
+        "one key gets all the weight in {percent} of the heads",
+    ),
+    Rule(
+        "attention logits", Symptom.ATTENTION, inside_checks.largest_logit, "largest logit", 100.0, math.inf,
+        "attention logits up to {value:.3g}: queries and keys from {layer} are too large",
+        "attention logits are at most {value:.3g}",
+    ),
+    Rule(
+        "attention mask", Symptom.ATTENTION, inside_checks.lonely_queries, "share of queries", 0.5, math.inf,
+        "the mask of {layer} leaves {percent} of its queries a single key or none",
+        "the masks leave {percent} of the queries a single key or none",
+    ),
+    Rule(
+        "attention axis", Symptom.ATTENTION, inside_checks.wrong_axis, "attentions", 0.0, math.inf,
+        "the softmax of {layer} is not over the keys: the weights with which its values are summed do not add up to 1",
+        "attention weights add up to 1 over the keys",
+    ),
+    Rule(
+        "gradient over time", Symptom.EXPLODE, inside_checks.time_growth, "e-folds from the last step to the first",
+        math.log(1e4), math.log(1e8),
+        "exploding gradients over time: the norm grows {factor}-fold from the last time step of {layer} to the first",
+        "the gradient at the first time step is {ratio} times that at the last",
+    ),
+    Rule(
+        "gradient decay over time", Symptom.VANISH, inside_checks.time_decay,
+        "e-folds from the last step to the first", -_LOST_OVER_TIME, -math.inf,
+        "vanishing gradients over time: none arrives at the first time step of {layer}; its norm there is {ratio} "
+        "times that at the last",
+        "the gradient at the first time step is {ratio} times that at the last", low_is_bad=True,
+    ),
+    Rule(
+        "saturation over time", Symptom.VANISH, inside_checks.saturated_states, "share of gates and states", 0.6, 0.9,
+        "saturated recurrence: {percent} of the gates and states of {layer} are at their bounds and pass no gradient",
+        "{percent} of gates and states of recurrent layers are at their bounds",
+    ),
+    Rule(
+        "expert balance", Symptom.ROUTING, inside_checks.expert_balance, "share of balanced experts", 0.1, -math.inf,
+        "unbalanced experts: the router of {layer} sends nearly all tokens to the same experts (balance {percent})",
+        "routers share tokens among experts (balance {percent})", low_is_bad=True,
+    ),
+)  # fmt: skip
+
 # Where the limits come from: docs/method.md and docs/calibration.md. Growth is in e-folds.
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -240,6 +294,7 @@ RULES: tuple[Rule, ...] = (
         "{value:.0f} weight layers, up to {layer}, are detached from the output and get no gradient",
         "no weight layer is detached from the output",
     ),
+    *INSIDE,
 )  # fmt: skip
 
 
@@ -292,7 +347,10 @@ def omitted_checks(findings: Sequence[Finding]) -> list[str]:
     """
     names: dict[str, list[str]] = {}
     for finding in findings:
-        applies = not finding.check.startswith("token") and finding.reason != checks.TOKEN_IDS
+        applies = not finding.check.startswith("token") and finding.reason not in {
+            checks.TOKEN_IDS,
+            *inside_checks.ABSENT,
+        }
         if finding.state is State.NOT_CHECKED and applies:
             names.setdefault(finding.reason, []).append(finding.check)
     return [f"{', '.join(found)} ({reason})" for reason, found in names.items()]

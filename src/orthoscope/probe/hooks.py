@@ -17,6 +17,7 @@ from torch.nn.utils.parametrize import ParametrizationList, type_before_parametr
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.linalg.gram_factor import BLOCK_ELEMENTS, NARROW
+from orthoscope.probe.inside import Inside
 from orthoscope.probe.restore import unguarded
 from orthoscope.probe.samples import CHANNELS_FIRST, Reading, WholeBatch, is_zero, norm, sample_factor, tensors_in
 
@@ -103,6 +104,7 @@ class ModuleCall:
     factor: Tensor = field(default_factory=lambda: torch.empty(0, 0))  # F with FFᵀ = HHᵀ for the compared samples
     gradient_norm: float | None = None
     also: list[str] = field(default_factory=list)  # modules that returned the very same tensor
+    branch: bool = False  # inside a residual branch
 
     @property
     def scales(self) -> list[nn.Parameter]:
@@ -127,6 +129,8 @@ class Observer:
         self.latest: tuple[ModuleCall, Tensor] | None = None  # the last weight layer that was called, with its input
         self.weight_gradients: dict[int, float] = {}  # norms, by id of the parameter
         self.backward = False
+        # Of a batch that is split over processes only modules are measured.
+        self.inside = None if samples.split else Inside()
         self._counts: dict[str, int] = {}
         self._recomputed: dict[str, int] = {}
         self._last_seen: dict[int, tuple[weakref.ref[Tensor], int, ModuleCall]] = {}
@@ -135,6 +139,8 @@ class Observer:
 
     def attach(self, names: Mapping[str, nn.Module]) -> None:
         """Put a hook on every module that takes one."""
+        if self.inside is not None:
+            self.inside.attach(names)
         for name, module in names.items():
             if not isinstance(module, torch.jit.ScriptModule):
                 if self.samples.split and module._forward_pre_hooks:
@@ -145,6 +151,8 @@ class Observer:
         """Remove every hook, those of tensors included, and release the autograd graph that they hold."""
         for handle in self._handles:
             handle.remove()
+        if self.inside is not None:
+            self.inside.close()
         self._handles.clear()
         self._last_seen.clear()
         self.latest = None
@@ -157,7 +165,7 @@ class Observer:
                 self._recompute(name, output)
                 return None
             replacement = _start_of_graph((args, kwargs), output)
-            with unguarded():
+            with unguarded(), Inside.paused():
                 self._observe(name, module, (args, kwargs), output if replacement is None else replacement)
             return replacement
 
@@ -220,6 +228,8 @@ class Observer:
         with torch.no_grad():
             call = self._measure(name, index, module, inputs, replaced_with(reading, tensor=tensor.detach()))
         self.calls.append(call)
+        if self.inside is not None:
+            self.inside.trunk.output(call, tensor)
         # The version distinguishes `relu_(x)` from `x`: one tensor object, two representations.
         self._last_seen[id(tensor)] = (weakref.ref(tensor), version(tensor), call)
         self._follow_gradient(tensor, call)

@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -11,14 +11,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from orthoscope.probe.attention import AttentionCall
+from orthoscope.probe.experts import ExpertLoad, unused_experts
 from orthoscope.probe.hooks import Observer, observable_modules, unwrapped
 from orthoscope.probe.layers import Layer, input_layer, layers_of
+from orthoscope.probe.recurrence import TimeProfile
 from orthoscope.probe.restore import probing_mode, unguarded, untouched
 from orthoscope.probe.samples import Call, WholeBatch, as_call, copied, tensors_in
+from orthoscope.probe.trunk import Trunk
 
 Loss = Callable[..., Tensor]
 _LINES = 30  # layers that a recording prints
 _NEVER_CALLED = "never called: its parent uses it directly, or not at all"
+_NO_TOKEN = "no token of the batch was routed to this expert"
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,10 @@ class Recording:
         gradient_source: What was differentiated, in words; empty if nothing could be.
         notes: Remarks about the pass.
         factors: Triangular factors $F$, $FF^\top = HH^\top$, one per layer, if they were kept.
+        attention: One row per attention, in order; like the rows below, none of a batch that is split over processes.
+        trunk: The residual stream; None for a network with fewer than three residual sums.
+        time: One row per recurrent layer or cell.
+        experts: One row per mixture of experts.
     """
 
     input: Layer
@@ -44,6 +53,10 @@ class Recording:
     gradient_source: str
     notes: tuple[str, ...]
     factors: tuple[Tensor, ...] = field(default=(), repr=False, compare=False)
+    attention: tuple[AttentionCall, ...] = ()
+    trunk: Trunk | None = None
+    time: tuple[TimeProfile, ...] = ()
+    experts: tuple[ExpertLoad, ...] = ()
 
     def __str__(self) -> str:
         shown = [str(layer) for layer in self.layers]
@@ -149,21 +162,30 @@ def _record(
         differentiable = not parameters or not all(parameter.requires_grad for parameter in parameters)
         device = samples.device or next((t.device for t in chain(parameters, model.buffers())), torch.device("cpu"))
         args, kwargs = copied((call.args, dict(call.kwargs)), device, differentiable)
-        output = model(*args, **kwargs)
+        with observer.inside or contextlib.nullcontext():
+            output = model(*args, **kwargs)
         samples.synchronize("forward pass")
+        if observer.inside is not None:
+            observer.inside.end_forward()
         observer.backward = True
         source = _backward(observer, output, call, loss, seed)
         with unguarded():
             observer.collect_gradients(model)
+            inside = observer.inside
+            experts = () if inside is None else inside.experts.loads()
             return Recording(
                 input=input_layer(call, observer),
                 layers=tuple(layers_of(observer)),
-                unobserved=_unobserved(observer, names),
+                unobserved=_unobserved(observer, names, experts),
                 parameters=sum(parameter.numel() for parameter in parameters),
                 samples=samples.total,
                 gradient_source=source,
                 notes=tuple(notes),
                 factors=tuple(one.factor for one in observer.calls) if keep_factors else (),
+                attention=() if inside is None else inside.attentions,
+                trunk=None if inside is None else inside.trunk.trunk(),
+                time=() if inside is None else inside.time.profiles(observer.calls),
+                experts=experts,
             )
 
 
@@ -227,13 +249,15 @@ def _require_values(model: nn.Module) -> None:
             raise ValueError(f"{name} is on the meta device and has no values: materialize the model, then diagnose it")
 
 
-def _unobserved(observer: Observer, names: Mapping[str, nn.Module]) -> dict[str, str]:
+def _unobserved(observer: Observer, names: Mapping[str, nn.Module], experts: Sequence[ExpertLoad]) -> dict[str, str]:
     """Every module without a row, with the reason."""
+    idle = tuple(name for load in experts for name in unused_experts(load, names))
     seen = {name for call in observer.calls for name in (call.name, *call.also)}
     missing = {}
     for name, module in names.items():
         if name in seen or (not name and not observer.unusable.get(name)):
             continue
         scripted = "a scripted module takes no hooks" if isinstance(module, torch.jit.ScriptModule) else ""
-        missing[name] = observer.unusable.get(name) or scripted or _NEVER_CALLED
+        unused = _NO_TOKEN if name.startswith(idle) else ""
+        missing[name] = observer.unusable.get(name) or scripted or unused or _NEVER_CALLED
     return missing

@@ -30,6 +30,7 @@ from orthoscope.report.document import (
 )
 from orthoscope.report.fix_terminal import comparison_terminal, confirmation_terminal, fix_terminal
 from orthoscope.report.folding import Fold, folded, layer_name, span_of, wrapped
+from orthoscope.report.inside_terminal import inside_terminal
 from orthoscope.report.layout import LABEL_WIDTH, as_text, labeled, some_names, table, verdict_text
 from orthoscope.report.prediction_terminal import prediction_terminal
 from orthoscope.report.residual_terminal import residual_terminal
@@ -145,6 +146,7 @@ def _diagnosis(document: DiagnosisDocument) -> RenderableType:
     headline = Text.assemble(verdict_text(document.verdict), "  ", printable(document.summary))
     parts: list[RenderableType] = [labeled("VERDICT", headline), *_risk(document), _facts(document)]
     parts.append(Padding(_LayerTable(document), (1, 0)) if document.layers else Text("no layer was observed", "dim"))
+    parts += [*inside_terminal(document)]
     parts.append(labeled("theory", theory_words(document)))
     parts += _checks(document)
     if document.residual is not None:

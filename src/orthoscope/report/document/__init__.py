@@ -1,8 +1,8 @@
 """The one definition of every document: typed dataclasses, from which schema.json and the page's types are generated.
 
-`diagnosis`, `prediction`, `residual`, `changes`, `training` and `evidence` hold the dataclasses, `conversion` turns
-them into JSON data and back, and `quantities` says what every number means. `viewer/generate.py` writes what is
-generated.
+`diagnosis`, `inside`, `prediction`, `residual`, `changes`, `training` and `evidence` hold the dataclasses,
+`conversion` turns them into JSON data and back, and `quantities` says what every number means.
+`viewer/generate.py` writes what is generated.
 """
 
 from orthoscope.report.document.changes import (
@@ -37,9 +37,10 @@ from orthoscope.report.document.diagnosis import (
     WeightSpectrum,
 )
 from orthoscope.report.document.evidence import CheckedStatement, ComparedNumber, EvidenceDocument, ExperimentRecord
+from orthoscope.report.document.inside import Attention, Experts, OverTime, StreamPoint
 from orthoscope.report.document.parts import Effect, Environment, Omission, Prescription, Source
 from orthoscope.report.document.prediction import Depth, DepthFinding, Limit, PredictionDocument, Unchecked
-from orthoscope.report.document.quantities import QUANTITIES, Quantity, quantities, quantity
+from orthoscope.report.document.quantities import QUANTITIES, Group, Quantity, quantities, quantity
 from orthoscope.report.document.residual import (
     AlignmentStatement,
     Block,
@@ -68,13 +69,13 @@ Document = (
 )
 
 __all__ = [
-    "KINDS", "QUANTITIES", "AlignmentStatement", "Block", "ChangedFinding", "CheckedStatement", "ComparedNumber",
-    "ComparisonDocument", "ConfirmationDocument", "Confirmations", "Depth", "DepthFinding", "DepthLaw",
-    "DiagnosisDocument", "Document", "Effect", "Environment", "EvidenceDocument", "Expected",
-    "ExperimentRecord", "Finding", "FixDocument", "FixOutcome", "Gram", "KindPair", "Layer", "LayerPair",
-    "Limit", "LogSingularValues", "MuonPlanDocument", "Number", "NumberPair", "Omission",
-    "Overlaps", "Part", "PerProcess", "Picture", "PredictionDocument", "PredictionSummary", "Prescription",
-    "Quantity", "ReportDocument", "ResidualDocument", "Risk", "Run", "SeedRange", "Seeds", "Slope", "Snapshot",
-    "Source", "StepCost", "Unchecked", "Update", "Verdicts", "View", "WatchDocument", "WatchRecordDocument",
+    "KINDS", "QUANTITIES", "AlignmentStatement", "Attention", "Block", "ChangedFinding", "CheckedStatement",
+    "ComparedNumber", "ComparisonDocument", "ConfirmationDocument", "Confirmations", "Depth", "DepthFinding",
+    "DepthLaw", "DiagnosisDocument", "Document", "Effect", "Environment", "EvidenceDocument", "Expected",
+    "ExperimentRecord", "Experts", "Finding", "FixDocument", "FixOutcome", "Gram", "Group", "KindPair", "Layer",
+    "LayerPair", "Limit", "LogSingularValues", "MuonPlanDocument", "Number", "NumberPair", "Omission", "OverTime",
+    "Overlaps", "Part", "PerProcess", "Picture", "PredictionDocument", "PredictionSummary", "Prescription", "Quantity",
+    "ReportDocument", "ResidualDocument", "Risk", "Run", "SeedRange", "Seeds", "Slope", "Snapshot", "Source",
+    "StepCost", "StreamPoint", "Unchecked", "Update", "Verdicts", "View", "WatchDocument", "WatchRecordDocument",
     "WeightSpectrum", "as_document", "copied", "finite", "from_data", "quantities", "quantity", "to_data",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from orthoscope.findings import State, Status, Symptom, Verdict
 from orthoscope.report.document.conversion import Number, Part
+from orthoscope.report.document.inside import Attention, Experts, OverTime, StreamPoint
 from orthoscope.report.document.parts import NOT_NEGATIVE, Environment, Omission, Prescription, Source
 from orthoscope.report.document.residual import ResidualDocument
 
@@ -166,7 +167,7 @@ class Slope(Part):
 
     value: Annotated[Number | None, "Slope of the fitted line; null if no gradient was measured."]
     standard_error: Annotated[Number | None, "Standard error of the slope."]
-    layers: Annotated[int, "Weight layers that the line is fitted to.", NOT_NEGATIVE]
+    layers: Annotated[int, "Weight layers that the line spans.", NOT_NEGATIVE]
     unit: Annotated[str, "Unit of the slope."]
 
 
@@ -225,6 +226,10 @@ class DiagnosisDocument(Part, drawn=True):
     input: Annotated[Layer, "The batch; theory starts there.", {"properties": {"predicted": {"type": "null"}}}]
     layers: Annotated[tuple[Layer, ...], "Every module call, in order."]
     unobserved: Annotated[tuple[Omission, ...], "Modules that were not seen."]
+    attention: Annotated[tuple[Attention, ...] | None, "Every attention; absent if none was seen."] = None
+    stream: Annotated[tuple[StreamPoint, ...] | None, "The residual stream; absent if there is none."] = None
+    time: Annotated[tuple[OverTime, ...] | None, "Every recurrent layer; absent if there is none."] = None
+    experts: Annotated[tuple[Experts, ...] | None, "Every mixture of experts; absent if there is none."] = None
     residual: Annotated[ResidualDocument | None, "How residual blocks align; absent unless the diagnosis was deep."] = (
         None
     )

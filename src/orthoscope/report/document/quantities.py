@@ -10,7 +10,7 @@ from typing import Literal
 from orthoscope.report.document.conversion import Part
 from orthoscope.report.document.diagnosis import Expected, Layer, Picture, View
 
-Group = Literal["layer", "network", "depth", "block", "update", "snapshot"]
+Group = Literal["layer", "network", "depth", "block", "update", "snapshot", "attention", "time", "experts"]
 Written = Literal["fixed", "signed", "scientific", "factor", "rank"]
 Axis = Literal["unit", "share", "log", "linear"]
 Place = Literal["layer", "sample_view", "picture", ""]
@@ -259,6 +259,61 @@ QUANTITIES: tuple[Quantity, ...] = (
         key="record_seconds", group="snapshot", label="time of the snapshot", short="seconds", unit="s",
         written="scientific", axis="linear",
         explanation="Time that the snapshot took.",
+    ),
+    Quantity(
+        key="largest_logit", group="attention", label="largest attention logit", short="logit", written="scientific",
+        axis="log",
+        explanation="Largest product of a query and a key, scaled, that the mask allows: a few for a network at "
+        "initialization; beyond a hundred, one key gets all the weight.",
+    ),
+    Quantity(
+        key="entropy", group="attention", label="entropy of attention", short="entropy",
+        explanation="Mean entropy of the weights of a query, as a share of that of uniform weights: 1 if all keys get "
+        "as much, 0 if one key gets all.",
+        definition="−Σ p ln p / ln n over the n ≥ 2 keys that a query may see, averaged over a few queries",
+    ),
+    Quantity(
+        key="one_hot_heads", group="attention", label="one-hot heads", short="one-hot",
+        explanation="Share of heads whose entropy is below 10 % of uniform: one key gets nearly all the weight, and "
+        "queries and keys get hardly any gradient.",
+    ),
+    Quantity(
+        key="uniform_heads", group="attention", label="uniform heads", short="uniform",
+        explanation="Share of heads whose entropy is above 99 % of uniform: usual at initialization.",
+    ),
+    Quantity(
+        key="lonely_queries", group="attention", label="queries without a choice", short="lonely",
+        explanation="Share of queries for which the mask leaves one key or none, besides the first of a causal mask.",
+    ),
+    Quantity(
+        key="growth", group="time", label="gradient growth over time", short="growth", unit="e-folds",
+        written="factor", axis="linear",
+        explanation="Factor by which the gradient norm changes from the last time step to the first: above 1 it "
+        "explodes, far below 1 early steps are not learned from.",
+        definition="gradient with respect to the input of the layer (of a cell: its states), step by step; documents "
+        "hold the logarithm",
+    ),
+    Quantity(
+        key="reach", group="time", label="steps that the gradient reaches", short="reach", written="rank",
+        axis="linear",
+        explanation="How many steps back the gradient is at least a thousandth of its largest.",
+    ),
+    Quantity(
+        key="saturation", group="time", label="saturated gates and states", short="saturated",
+        explanation="Share of gates and states within 3 % of their bounds, where they pass no gradient.",
+    ),
+    Quantity(
+        key="effective", group="experts", label="effective number of experts", short="experts", written="rank",
+        axis="linear",
+        explanation="How many experts share the tokens: all if the load is even, as many as a token goes to if the "
+        "router has collapsed.",
+        definition="exponential of the entropy of the load",
+    ),
+    Quantity(
+        key="balance", group="experts", label="balance of the router",
+        short="balance",
+        explanation="0 if all tokens go to the same experts, 1 if all experts get as many.",
+        definition="(effective number − experts a token goes to)/(experts − experts a token goes to)",
     ),
 )  # fmt: skip
 
