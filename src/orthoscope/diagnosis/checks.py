@@ -3,13 +3,14 @@
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 
 from orthoscope.metrics import Slope, depth_slope
 from orthoscope.probe import Layer, Recording, Representation, Status
+from orthoscope.probe.gates import is_live_zero
 
 TYPICAL_DEPTH = 50  # weight layers that limits are quoted for
 # With fewer directions a rank means nothing: two samples always span a line.
@@ -22,13 +23,16 @@ TOKEN_IDS = "token ids have no directions"
 class CheckValue:
     """The number a rule compares with its limits, and where along the network each limit is crossed.
 
-    `begins(limit)` names the layer from which on the value is beyond a limit, None if it never is.
+    `begins(limit)` names the layer from which on the value is beyond a limit, None if it never is; `words` fill in the
+    sentence of the rule, and `cause` is the module to change, where the check knows it.
     """
 
     value: float
     begins: Callable[[float], str | None] = lambda limit: None
     standard_error: float | None = None
     weight_layers: int = TYPICAL_DEPTH  # of the network: some limits depend on its depth
+    words: Mapping[str, str] = field(default_factory=dict)
+    cause: str | None = None
 
 
 class NotChecked(Exception):  # noqa: N818 - a reason, not an error
@@ -59,11 +63,16 @@ class GradientProfile:
 
 
 def gradient_profile(recording: Recording) -> GradientProfile | None:
-    """The weight layers whose gradient is finite and not zero, or None if there are fewer than three."""
+    """The weight layers whose gradient is finite and not zero, or None if there are fewer than three.
+
+    Without those behind a zero-initialized gate: their gradient starts after its first step.
+    """
+    closed = frozenset() if recording.after_first_step else recording.behind_gates
     layers = tuple(
         layer
         for layer in recording.layers
         if layer.depth is not None and layer.gradient_norm and math.isfinite(layer.gradient_norm)
+        if layer.name not in closed
     )
     if len(layers) < 3:
         return None
@@ -133,9 +142,15 @@ def _profile_or_reason(recording: Recording) -> GradientProfile:
 def starved_layers(recording: Recording) -> CheckValue:
     """Number of weight layers, from the input on, whose gradient is exactly zero, up to the first that has a gradient.
 
-    A zero between layers with a gradient belongs to a zero-initialized residual branch and is not a vanished gradient.
+    A zero between layers with a gradient belongs to a residual branch. Layers behind a zero-initialized gate get their
+    gradient after its first step.
     """
-    seen = [layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None]
+    seen = [
+        layer
+        for layer in recording.layers
+        if layer.depth is not None and layer.gradient_norm is not None
+        if layer.gradient_norm or layer.name not in recording.behind_gates
+    ]
     if not seen:
         raise NotChecked("no gradient was observed at any weight layer")
     starved = list(itertools.takewhile(lambda layer: layer.gradient_norm == 0, seen))
@@ -143,7 +158,10 @@ def starved_layers(recording: Recording) -> CheckValue:
 
 
 def cut_off_layers(recording: Recording) -> CheckValue:
-    """Number of trainable weight layers without any gradient: detached from the output, or run without autograd."""
+    """Number of trainable weight layers without any gradient although the output depends on them: they are detached.
+
+    Heads on which nothing depends are not counted.
+    """
     if not recording.gradient_source:
         raise NotChecked("the output does not require a gradient")
     cut = [
@@ -151,6 +169,7 @@ def cut_off_layers(recording: Recording) -> CheckValue:
         for layer in recording.layers
         if layer.depth is not None and layer.trainable
         if layer.gradient_norm is None and layer.weight_gradient_norm is None
+        if layer.name not in recording.unused
     ]
     return CheckValue(float(len(cut)), lambda limit: cut[-1].name if cut else None)
 
@@ -160,7 +179,9 @@ def constant_outputs(recording: Recording) -> CheckValue:
     if not recording.layers:
         raise NotChecked("no module was observed")
     constant = [layer for layer in recording.layers if layer.status is Status.CONSTANT]
-    lost = bool(constant) and recording.layers[-1].status is Status.CONSTANT and recording.samples > 1
+    head = next((layer for layer in reversed(recording.layers) if layer.depth is not None), None)
+    opens = head is not None and is_live_zero(head, recording.parameter_table)
+    lost = bool(constant) and recording.layers[-1].status is Status.CONSTANT and recording.samples > 1 and not opens
     return CheckValue(float(lost), lambda limit: constant[0].name)
 
 
@@ -177,12 +198,6 @@ def non_finite_gradients(recording: Recording) -> CheckValue:
         raise NotChecked("no gradient was observed")
     broken = [layer for layer in gradients if not math.isfinite(layer.gradient_norm or 0.0)]
     return CheckValue(float(len(broken)), lambda limit: broken[-1].name if broken else None)
-
-
-def dead_layers(recording: Recording) -> CheckValue:
-    """Number of module outputs that are exactly zero although no zero-initialized weight explains it."""
-    dead = [layer for layer in recording.layers if layer.status is Status.DEAD]
-    return CheckValue(float(len(dead)), lambda limit: dead[0].name if dead else None)
 
 
 def sample_rank(recording: Recording) -> CheckValue:

@@ -100,6 +100,7 @@ class ModuleCall:
     finite: bool  # of the samples that are not compared; of the others, the factor shows it
     input_is_constant: bool  # the rows of the input are equal; only checked if those of the output may be
     input_is_zero: bool
+    differentiable: bool = False  # the output requires a gradient
     factor: Tensor = field(default_factory=lambda: torch.empty(0, 0))  # F with FFᵀ = HHᵀ for the compared samples
     gradient_norm: float | None = None
     also: list[str] = field(default_factory=list)  # modules that returned the very same tensor
@@ -219,6 +220,7 @@ class Observer:
         self._counts[name] = index + 1
         with torch.no_grad():
             call = self._measure(name, index, module, inputs, replaced_with(reading, tensor=tensor.detach()))
+        call.differentiable = tensor.requires_grad
         self.calls.append(call)
         # The version distinguishes `relu_(x)` from `x`: one tensor object, two representations.
         self._last_seen[id(tensor)] = (weakref.ref(tensor), version(tensor), call)

@@ -44,6 +44,7 @@ class Layer:
         also: Modules that returned the very same tensor.
         trainable: Whether a parameter of the module requires a gradient.
         tokens: Number of tokens of a sequence that were compared; 0 without `token_view`.
+        differentiable: Whether the output requires a gradient.
     """
 
     index: int
@@ -63,6 +64,7 @@ class Layer:
     also: tuple[str, ...] = ()
     trainable: bool = False
     tokens: int = 0
+    differentiable: bool = True
 
     def __str__(self) -> str:
         size = "×".join(map(str, self.shape)) or "scalar"
@@ -144,6 +146,7 @@ def layers_of(observer: Observer) -> list[Layer]:
                 also=tuple(call.also),
                 trainable=any(parameter.requires_grad for parameter in owned_parameters(call.module)),
                 tokens=0 if call.token_factors is None else call.token_factors.shape[1],
+                differentiable=call.differentiable,
             )
         )
     return rows
