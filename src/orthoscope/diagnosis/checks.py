@@ -67,10 +67,12 @@ def gradient_profile(recording: Recording) -> GradientProfile | None:
 
     Without those behind a zero-initialized gate: their gradient starts after its first step.
     """
-    closed = frozenset() if recording.after_first_step else recording.behind_gates
+    # Where a gate closes the network, all that is before it.
+    open_from = recording.closed_from or 0
+    closed = frozenset[str]() if open_from else recording.behind_gates
     layers = tuple(
         layer
-        for layer in recording.layers
+        for layer in recording.layers[open_from:]
         if layer.depth is not None and layer.gradient_norm and math.isfinite(layer.gradient_norm)
         if layer.name not in closed
     )
@@ -277,7 +279,9 @@ def _spread(view: Representation | None) -> float | None:
 
 def _persistent(recording: Recording, value: Callable[[Layer], float | None], what: str) -> CheckValue:
     _several_samples(recording)
-    values = [(layer, number) for layer in recording.layers if (number := value(layer)) is not None]
+    # A gate that opens gives samples one direction at first: ranks behind it are no symptom.
+    before = recording.layers[: recording.closed_from]
+    values = [(layer, number) for layer in before if (number := value(layer)) is not None]
     if not values:
         raise NotChecked(f"no module has an output with enough {what} and units")
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 from torch import nn
 
@@ -25,7 +25,7 @@ from orthoscope.probe.record import Loss
 from orthoscope.probe.samples import as_call
 from orthoscope.report.document import DiagnosisDocument
 
-Optimizer = Literal["adamw", "sgd", "muon"]
+OPTIMIZERS = ("adamw", "sgd", "muon")
 
 # One of each: where samples or gradients were not looked at, nothing is called healthy.
 _SAMPLE_CHECKS = ("sample angles", "sample rank")
@@ -87,7 +87,7 @@ class Diagnosis(Viewed):
     anatomy: Anatomy = field(default_factory=Anatomy)
     fix_command: str = ""
     weights: WeightReferences | None = field(default=None, repr=False, compare=False)
-    optimizer: Optimizer | None = None
+    optimizer: str | None = None
 
     @cached_property
     def gradients(self) -> GradientProfile | None:
@@ -261,7 +261,7 @@ def diagnose(
     batch_statistics: bool = True,
     seed: int = 0,
     deep: bool = False,
-    optimizer: Optimizer | None = None,
+    optimizer: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
     """Tell whether `model` will train, from one forward and backward pass; the model is left bit-identical.
@@ -293,8 +293,8 @@ def diagnose(
         >>> orthoscope.diagnose(model, torch.randn(64, 32)).verdict
         <Verdict.SICK: 'SICK'>
     """
-    if optimizer is not None and optimizer not in get_args(Optimizer):
-        choices = ", ".join(map(repr, get_args(Optimizer)))
+    if optimizer is not None and optimizer not in OPTIMIZERS:
+        choices = ", ".join(map(repr, OPTIMIZERS))
         raise ValueError(f"the optimizer is {optimizer!r}, expected one of {choices}, or None: name the nearest one")
     start = time.perf_counter()
     recording = record(

@@ -3,7 +3,7 @@
 import math
 
 from orthoscope.diagnosis.checks import CheckValue, NotChecked
-from orthoscope.probe import Layer, Recording
+from orthoscope.probe import Recording
 from orthoscope.probe.initial_loss import InitialLoss
 
 NO_LOSS = "no loss was given, or its targets are split over processes"
@@ -53,28 +53,29 @@ def input_scale(recording: Recording) -> CheckValue:
     """
     if not recording.input.kind.startswith(("float", "bfloat")):
         raise NotChecked(_NOT_REAL)
-    if any(_normalizes(layer) for layer in recording.layers):
+    if _normalizes(recording):
         raise NotChecked(_NORMALIZED)
     size = recording.input.rms
-    if not (size > 0 and math.isfinite(size)):
-        raise NotChecked("the batch has no scale")
-    return CheckValue(_beyond(size), lambda limit: "input", words={"size": f"{size:.3g}"}, cause="input")
+    words = {"size": f"{size:.3g}"}
+    return CheckValue(_beyond(size), lambda limit: "input", words=words, cause="input")
 
 
-def has_ordinary_scale(recording: Recording) -> bool:
-    """Whether a batch of real numbers has a root mean square of 0.001 to 20; other batches have no scale."""
-    size = recording.input.rms
-    real = recording.input.kind.startswith(("float", "bfloat")) and size > 0 and math.isfinite(size)
-    return not real or _beyond(size) == 0
+def is_normalized_away(recording: Recording) -> bool:
+    """Whether a batch of real numbers has a scale beyond 0.001 to 20 that a normalization removes."""
+    real = recording.input.kind.startswith(("float", "bfloat"))
+    return real and _beyond(recording.input.rms) > 0 and _normalizes(recording)
 
 
 def _beyond(size: float) -> float:
+    # A batch of zeros, nan or infinity has no scale: other checks find it.
+    if not 0 < size < math.inf:
+        return 0.0
     return max(0.0, math.log(size / _LARGEST), math.log(_SMALLEST / size))
 
 
-def _normalizes(layer: Layer) -> bool:
-    """By the name of its class: every library has normalizations of its own."""
-    return "norm" in layer.kind.lower()
+def _normalizes(recording: Recording) -> bool:
+    """Whether there is a normalization, by the name of its class: every library has its own."""
+    return any("norm" in layer.kind.lower() for layer in recording.layers)
 
 
 def _last(recording: Recording) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from orthoscope.diagnosis.loss_checks import has_ordinary_scale
+from orthoscope.diagnosis.loss_checks import is_normalized_away
 from orthoscope.diagnosis.training_checks import bypassed_layers, silent_layers
 from orthoscope.probe import Recording
 
@@ -15,21 +15,21 @@ def notes_on_training(recording: Recording) -> tuple[str, ...]:
 
 
 def _notes(recording: Recording) -> Iterator[str]:
-    if recording.after_first_step:
+    if recording.closed_from is not None:
         yield "measured after one step of the zero-initialized gates, because nothing passes the network before it"
     elif recording.behind_gates:
         yield (
             f"zero-initialized branches: gradients behind them start after the first step ({_listed(recording.behind_gates)})"
         )
     if recording.unused:
-        yield f"unused heads: nothing depends on {_listed(recording.unused)}, which therefore get no gradient"
+        yield f"unused heads get no gradient, because nothing depends on them: {_listed(recording.unused)}"
     dead = dict.fromkeys([one.name for one in (*bypassed_layers(recording), *silent_layers(recording))])
     if dead:
         yield f"dead branches, which skips bypass: zero output or zero gradient in {_listed(dead)}"
     if recording.parameter_table.skipped:
         yield f"not looked at, because they are integers (quantized): {_listed(recording.parameter_table.skipped)}"
-    if not has_ordinary_scale(recording):
-        yield f"the batch has root mean square {recording.input.rms:.3g}: normalize it, unless the network does so first"
+    if is_normalized_away(recording):
+        yield f"the batch has root mean square {recording.input.rms:.3g}, a scale that normalization removes"
 
 
 def _listed(names: Iterable[str]) -> str:

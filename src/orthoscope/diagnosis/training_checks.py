@@ -54,7 +54,9 @@ def _path_end(layers: Sequence[Layer]) -> tuple[Layer | None, Layer | None]:
 def dead_trunk(recording: Recording) -> CheckValue:
     """Number of module outputs that are exactly zero, with nothing that bypasses them; see `dead_branches`."""
     dead = [] if _output_varies(recording) else list(_dead(recording))
-    return CheckValue(float(len(dead)), lambda limit: dead[0].name if dead else None)
+    # A zero that is frozen is why others get no gradient.
+    first = next((layer for layer in dead if layer.depth is not None and not layer.trainable), dead[0] if dead else None)
+    return CheckValue(float(len(dead)), lambda limit: None if first is None else first.name)
 
 
 def dead_branches(recording: Recording) -> CheckValue:

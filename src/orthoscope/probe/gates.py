@@ -5,6 +5,7 @@ the first step of training opens it. Whether it does is not inferred from names:
 """
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -41,16 +42,17 @@ def worth_opening(table: ParameterTable) -> bool:
     return bool(gates) and (starved or any(row.weight_norm > 0 for row in gates))
 
 
-def closed_trunk(layers: Sequence[Layer], table: ParameterTable) -> bool:
-    """Whether samples are equal at the output or no gradient reaches the first weight layer, and not by a zero head.
+def closed_from(layers: Sequence[Layer], table: ParameterTable) -> int | None:
+    """Index of the call from which on samples are equal up to the output; None if the output depends on them.
 
-    A zero head only hides what is before it, which is measured already (`orthoscope.probe.record`).
+    None too where the last weight layer is zero: it only hides what is before it, which is measured already
+    (`orthoscope.probe.record`).
     """
     weighted = [layer for layer in layers if layer.depth is not None]
     if not weighted or is_live_zero(weighted[-1], table):
-        return False
-    gradients = [layer.gradient_norm for layer in weighted if layer.gradient_norm is not None]
-    return gradients[:1] == [0.0] or _equal(layers[-1])
+        return None
+    equal = list(itertools.takewhile(_equal, reversed(layers)))
+    return equal[-1].index if equal else None
 
 
 def is_live_zero(layer: Layer, table: ParameterTable) -> bool:

@@ -111,10 +111,10 @@ class ParameterTable:
         """
         rows = [row for row in self.rows if row.trainable and row.gradient_norm is not None]
         if optimizer == "sgd":
-            return sum((row.gradient_norm or 0.0) ** 2 for row in rows)
+            return sum(((row.gradient_norm or 0.0) ** 2 for row in rows), start=0.0)
         sums = [row.gradient_sum for row in rows]
         known = [number for number in sums if number is not None]
-        return sum(known) if optimizer == "adamw" and len(known) == len(sums) else None
+        return sum(known, start=0.0) if optimizer == "adamw" and len(known) == len(sums) else None
 
     def opened(self, norms: Mapping[str, float]) -> "ParameterTable":
         """The same with the norms of gradients, by name, after the first step of the gates."""

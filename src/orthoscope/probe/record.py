@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from orthoscope.probe.gates import behind_gates, closed_trunk, opened, worth_opening
+from orthoscope.probe.gates import behind_gates, closed_from, opened, worth_opening
 from orthoscope.probe.hooks import Observer, observable_modules, unwrapped
 from orthoscope.probe.initial_loss import InitialLoss, initial_loss
 from orthoscope.probe.layers import Layer, input_layer, layers_of
@@ -42,7 +42,7 @@ class Recording:
         initial_loss: The loss beside that of guessing; None without a loss, and for a batch split over processes.
         unused: Weight layers without a gradient on whose outputs the result does not depend: unused heads.
         behind_gates: Modules whose gradients start after the first step of zero-initialized gates.
-        after_first_step: Whether layers were measured after that step, because before it nothing passes.
+        closed_from: Index of the call from which on samples are equal until that step; layers were then measured after it.
     """
 
     input: Layer
@@ -57,7 +57,7 @@ class Recording:
     initial_loss: InitialLoss | None = None
     unused: frozenset[str] = frozenset()
     behind_gates: frozenset[str] = frozenset()
-    after_first_step: bool = False
+    closed_from: int | None = None
 
     def __str__(self) -> str:
         shown = [str(layer) for layer in self.layers]
@@ -161,20 +161,20 @@ def _record(
         with unguarded():
             table, layers = parameter_table(model, observer), tuple(layers_of(observer))
         unused = frozenset[str]() if samples.split else one_pass.unused(names, layers)
-        after_first_step = False
+        closed = None
         if worth_opening(table) and not samples.split:
-            after_first_step = closed_trunk(layers, table)
+            closed = closed_from(layers, table)
             again = Observer(samples, observer.max_samples)
             with opened(model, table):
-                new_source, _ = one_pass.run(again, names if after_first_step else {})
+                new_source, _ = one_pass.run(again, names if closed is not None else {})
             norms = again.weight_gradients
             table = table.opened({name: norms[id(p)] for name, p in floating_parameters(model) if id(p) in norms})
-            if after_first_step:
+            if closed is not None:
                 observer, source = again, f"{new_source}, after one step of the zero-initialized gates"
         with unguarded():
             return Recording(
                 input=input_layer(call, observer),
-                layers=tuple(layers_of(observer)) if after_first_step else layers,
+                layers=tuple(layers_of(observer)) if closed is not None else layers,
                 unobserved=_unobserved(observer, names),
                 parameters=sum(parameter.numel() for parameter in model.parameters()),
                 samples=samples.total,
@@ -185,7 +185,7 @@ def _record(
                 initial_loss=first_loss,
                 unused=unused,
                 behind_gates=behind_gates(table),
-                after_first_step=after_first_step,
+                closed_from=closed,
             )
 
 
