@@ -1,4 +1,4 @@
-"""Small networks as people write them: with zero-initialized gates, time embeddings, poolers, and a skip around a block."""
+"""Small networks as people write them: with zero-initialized gates, time embeddings and skips."""
 
 import torch
 from torch import Tensor, nn
@@ -120,7 +120,7 @@ class DiffusionNetwork(nn.Module):
 
 
 class AdaptiveNetwork(nn.Module):
-    """adaLN-zero: shift, scale and gate of every block come from a layer that starts at zero, and so does the output."""
+    """adaLN-zero: shift, scale and gate of every block come from a layer that starts at zero; so does the output."""
 
     class Block(nn.Module):
         def __init__(self, width: int) -> None:

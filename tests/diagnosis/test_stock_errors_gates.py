@@ -3,6 +3,9 @@
 import copy
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
 from diagnosis.stock_networks import (
     AdaptiveNetwork,
     DiffusionNetwork,
@@ -18,9 +21,6 @@ from diagnosis.stock_networks import (
     seeded,
     vectors,
 )
-from torch import Tensor, nn
-from torch.nn import functional
-
 from orthoscope import State, Verdict, diagnose
 
 

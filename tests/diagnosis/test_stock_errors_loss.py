@@ -4,6 +4,9 @@ import math
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
 from diagnosis.stock_networks import (
     ScaledNetwork,
     SkipNetwork,
@@ -15,9 +18,6 @@ from diagnosis.stock_networks import (
     plain_network,
     vectors,
 )
-from torch import Tensor, nn
-from torch.nn import functional
-
 from orthoscope import Verdict, diagnose
 from orthoscope.probe.initial_loss import initial_loss
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from diagnosis.stock_networks import SkipNetwork, classified, finding, found, labels, noted, plain_network, vectors
 from torch import Tensor, nn
 from torch.nn import functional
 
 import orthoscope
+from diagnosis.stock_networks import SkipNetwork, classified, finding, found, labels, noted, plain_network, vectors
 from orthoscope import State, Verdict, diagnose
 
 

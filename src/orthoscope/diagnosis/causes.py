@@ -122,7 +122,7 @@ class Suspect:
 
     @cached_property
     def gain(self) -> float:
-        r"""$\mathrm{rms}(W)\sqrt{\text{fan in}}$: the factor by which the layer scales random inputs; nan if unknown."""
+        r"""$\mathrm{rms}(W)\sqrt{\text{fan in}}$: by how much the layer scales random inputs; nan if unknown."""
         matrix = self._matrix
         return math.nan if matrix is None else float(matrix.float().square().mean().sqrt()) * matrix.shape[1] ** 0.5
 
@@ -142,7 +142,7 @@ class Suspect:
 
     @property
     def _bias_outweighs(self) -> bool:
-        """Whether the bias is larger than the rest of the output; its sign does not differ from unit to unit at random."""
+        """Whether the bias is larger than the rest of the output."""
         bias = getattr(self.module, "bias", None)
         if not isinstance(bias, Tensor) or is_sharded(bias) or not bias.numel():
             return False
@@ -152,7 +152,7 @@ class Suspect:
 
 
 def _stable_rank(matrix: Tensor) -> float:
-    """Squared Frobenius norm over squared spectral norm, the latter by a few products with a vector, which is enough."""
+    """Squared Frobenius norm over squared spectral norm, the latter by a few products with a vector."""
     wide = matrix.float()
     vector = wide[wide.square().sum(-1).argmax()]
     for _ in range(4):

@@ -266,8 +266,8 @@ def diagnose(
 ) -> Diagnosis:
     """Tell whether `model` will train, from one forward and backward pass; the model is left bit-identical.
 
-    A gate that is zero at the start, trainable, and gets a gradient is alive, and what is zero behind it is no symptom. Where
-    the whole network is closed by such a gate, it is judged after the gate's first step (see `orthoscope.probe.record`).
+    A gate that is zero at the start, trainable, and gets a gradient is alive, and what is zero behind it is no symptom.
+    Where such a gate closes the whole network, it is judged after the gate's first step (`orthoscope.probe.record`).
 
     Args:
         model: Any module. Under DDP and FSDP2 every process calls this with its part of the batch.
@@ -279,14 +279,14 @@ def diagnose(
         batch_statistics: Batch norm uses the statistics of the batch, as in training; False for its running ones.
         seed: Of the random direction, and of models that draw noise.
         deep: Measure the Jacobians of residual blocks too (`orthoscope.align`), which takes longer.
-        optimizer: The optimizer that the network is to be trained with: "adamw", "sgd", "muon", or None if it is not known.
+        optimizer: With which the network is to be trained: "adamw", "sgd", "muon", or None if it is not known.
         progress: Called with the name of every module as it is measured.
 
     Returns:
         The diagnosis; printed, it is a table.
 
     Raises:
-        ValueError: If the model, the batch, the loss or the optimizer cannot be used; the message says why and what to do.
+        ValueError: If the model, batch, loss or optimizer cannot be used; the message says why and what to do.
 
     Example:
         >>> model = orthoscope.models.MLP(depth=50, width=32, activation="relu")

@@ -18,9 +18,8 @@ def _notes(recording: Recording) -> Iterator[str]:
     if recording.closed_from is not None:
         yield "measured after one step of the zero-initialized gates, because nothing passes the network before it"
     elif recording.behind_gates:
-        yield (
-            f"zero-initialized branches: gradients behind them start after the first step ({_listed(recording.behind_gates)})"
-        )
+        behind = _listed(recording.behind_gates)
+        yield f"zero-initialized branches: gradients behind them start after the first step ({behind})"
     if recording.unused:
         yield f"unused heads get no gradient, because nothing depends on them: {_listed(recording.unused)}"
     dead = dict.fromkeys([one.name for one in (*bypassed_layers(recording), *silent_layers(recording))])

@@ -162,11 +162,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "input scale", Symptom.SCALE, loss_checks.input_scale, "e-folds beyond 0.001 to 20", 0.0, math.inf,
-        "the batch is not normalized: its root mean square is {size}: subtract the mean and divide by the standard deviation",
+        "the batch is not normalized: its root mean square is {size}, expected about 1",
         "the scale of the batch is ordinary",
     ),
     Rule(
-        "trainable parameters", Symptom.DISCONNECTED, training_checks.trainable_parameters, "1 if there are none", 0.0, 0.0,
+        "trainable parameters", Symptom.DISCONNECTED, training_checks.trainable_parameters, "1 if there are none",
+        0.0, 0.0,
         "no parameter is trainable: every one has requires_grad=False",
         "there are trainable parameters",
     ),
@@ -383,8 +384,8 @@ def risk(
 ) -> float:
     """Risk of not training by the worst finding; nan if nothing was found and too little could be judged.
 
-    A calibrated number has the risk of its law. Of any other check only the severity counts: a middle risk for a network that
-    is at risk, and the highest possible for a sick one.
+    A calibrated number has the risk of its law. Of any other check only the severity counts: a middle
+    risk for a network that is at risk, and the highest possible for a sick one.
 
     Args:
         findings: The outcome of every check.

@@ -55,7 +55,8 @@ def dead_trunk(recording: Recording) -> CheckValue:
     """Number of module outputs that are exactly zero, with nothing that bypasses them; see `dead_branches`."""
     dead = [] if _output_varies(recording) else list(_dead(recording))
     # A zero that is frozen is why others get no gradient.
-    first = next((layer for layer in dead if layer.depth is not None and not layer.trainable), dead[0] if dead else None)
+    frozen = [layer for layer in dead if layer.depth is not None and not layer.trainable]
+    first = next(iter([*frozen, *dead]), None)
     return CheckValue(float(len(dead)), lambda limit: None if first is None else first.name)
 
 
@@ -108,7 +109,7 @@ def is_closed(layer: Layer, recording: Recording) -> bool:
 
 
 def _output_varies(recording: Recording) -> bool:
-    """Whether the last output depends on the samples; of a single sample, whether the first weight layer has a gradient."""
+    """Whether the last output depends on the samples; of one sample, whether the first weight layer has a gradient."""
     if recording.samples < 2:
         return any(layer.gradient_norm for layer in recording.layers if layer.depth == 1)
     last = recording.layers[-1] if recording.layers else None

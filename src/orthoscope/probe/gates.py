@@ -8,7 +8,6 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 
-import torch
 from torch import nn
 
 from orthoscope.findings import Status
@@ -36,7 +35,7 @@ def behind_gates(table: ParameterTable) -> frozenset[str]:
 
 
 def worth_opening(table: ParameterTable) -> bool:
-    """Whether there are live gates, and a gradient that they may hold back: one that is zero, or a gate that is tiny."""
+    """Whether there are live gates that may hold back a gradient: one is zero, or a gate is tiny."""
     gates = table.live_gates
     starved = any(row.trainable and len(row.shape) >= 2 and row.gradient_norm == 0 for row in table.rows)
     return bool(gates) and (starved or any(row.weight_norm > 0 for row in gates))

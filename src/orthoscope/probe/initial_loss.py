@@ -23,9 +23,9 @@ class InitialLoss:
     Attributes:
         value: Of the batch.
         kind: "cross entropy", "binary cross entropy", "mean squared error", or empty if it is none of them.
-        guessing: Of an output that does not depend on the input: equal logits for cross entropy, the mean of the targets for
-            a mean squared error, else zeros; None if it is not known.
-        best_constant: Of the best output that does not depend on the input, on the targets of this batch; None if unknown.
+        guessing: Of an output that does not depend on the input: equal logits for cross entropy, the mean of the
+            targets for a mean squared error, else zeros; None if it is not known.
+        best_constant: Of the best constant output on the targets of this batch; None if it is not known.
         misuse: What is wrong with the outputs for this loss, in words; empty if nothing is.
         reason: Why the loss of guessing is not known; empty if it is.
     """
@@ -146,14 +146,14 @@ def _is_log_probability(output: Tensor, dimension: int) -> bool:
 
 def _inside_unit_interval(output: Tensor) -> bool:
     low, high = output.aminmax()
-    return 0 <= float(low) and float(high) <= 1
+    return float(low) >= 0 and float(high) <= 1
 
 
 def _misuse(of: Callable[[Tensor], float], output: Tensor, classes: int, value: float) -> str:
     """What is wrong if outputs are probabilities.
 
-    A softmax ignores a constant that is added to all outputs of a sample, so a loss that ignores it applies one. A loss that
-    falls by just that constant takes its inputs for log-probabilities.
+    A softmax ignores a constant that is added to all outputs of a sample, so a loss that ignores it applies one. A loss
+    that falls by just that constant takes its inputs for log-probabilities.
     """
     if not _is_probability(output, classes):
         return ""

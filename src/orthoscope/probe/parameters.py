@@ -26,7 +26,7 @@ class ParameterRow:
         weight_norm: Frobenius norm; nan if it is not known.
         gradient_norm: Frobenius norm of the gradient; None if none arrived.
         gradient_sum: Sum of the absolute values of the gradient; None if it is not known.
-        opened_norm: Norm of the gradient after one step of the zero-initialized gates; None if there was no need to look.
+        opened_norm: Norm of the gradient after one step of the zero-initialized gates; None if not looked at.
     """
 
     name: str
@@ -96,7 +96,7 @@ class ParameterTable:
 
     @property
     def relative_gradients(self) -> dict[str, float]:
-        r"""$\|g\|/\|W\|$ of every trainable matrix that has both: the inverse of the step of SGD that would replace it."""
+        r"""$\|g\|/\|W\|$ of every trainable matrix that has both."""
         return {
             row.name: row.gradient_norm / row.weight_norm
             for row in self.rows
@@ -106,8 +106,8 @@ class ParameterTable:
     def first_decrease(self, optimizer: str | None) -> float | None:
         r"""First-order decrease of the loss by the first step, per unit of learning rate.
 
-        $\|g\|_2^2$ for "sgd"; $\|g\|_1$ for "adamw", whose first step is the sign of the gradient; None for "muon", whose
-        step needs the singular values of the gradients, and where a gradient is not known.
+        $\|g\|_2^2$ for "sgd"; $\|g\|_1$ for "adamw", whose first step is the sign of the gradient; None for "muon",
+        whose step needs the singular values of the gradients, and where a gradient is not known.
         """
         rows = [row for row in self.rows if row.trainable and row.gradient_norm is not None]
         if optimizer == "sgd":

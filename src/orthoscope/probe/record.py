@@ -42,7 +42,7 @@ class Recording:
         initial_loss: The loss beside that of guessing; None without a loss, and for a batch split over processes.
         unused: Weight layers without a gradient on whose outputs the result does not depend: unused heads.
         behind_gates: Modules whose gradients start after the first step of zero-initialized gates.
-        closed_from: Index of the call from which on samples are equal until that step; layers were then measured after it.
+        closed_from: Index of the call from which on samples are equal until that step; layers are measured after it.
     """
 
     input: Layer
@@ -84,8 +84,8 @@ def record(
 ) -> Recording:
     """Run a model on a batch once, forward and backward, and measure every module's output.
 
-    Zero-initialized gates (the last scale of a residual block, LayerScale, an output layer) pass no gradient on before the
-    first step. Where they hold gradients back, the gates take one step, the network runs once more, and the step is
+    Zero-initialized gates (the last scale of a residual block, LayerScale, an output layer) pass no gradient on before
+    the first step. Where they hold gradients back, the gates take one step, the network runs once more, and the step is
     taken back; layers are measured then only if nothing passes the trunk of the network before that step. A
     trainable weight layer without a gradient is disturbed in one or a few more passes, to see whether anything uses it.
 
@@ -266,8 +266,10 @@ def _backward(
             first_loss = initial_loss(loss, output, call.target, float(tensor.detach()))
     if tensor is None or not tensor.requires_grad:
         return "", first_loss
-    head_is_zero = observer.latest is not None and observer.zero_weights([observer.latest[0]])[0]
-    head_is_zero = head_is_zero and any(scale.requires_grad for scale in observer.latest[0].scales)
+    head = None if observer.latest is None else observer.latest[0]
+    trainable = head is not None and any(scale.requires_grad for scale in head.scales)
+    # Every process asks, also where the answer is known.
+    head_is_zero = head is not None and observer.zero_weights([head])[0] and trainable
     _differentiate(tensor, samples.direction(tensor, reading, generator), retain_graph=head_is_zero)
     head_input = observer.blocked_head_input() if head_is_zero else None
     if head_input is None:
