@@ -26,8 +26,8 @@ FORMULAS: dict[tuple[str, str], str] = {
 WORDS: dict[str, str] = {
     "at risk": (
         "Verdict between *healthy* and *sick*: the stated risk is from 0.2 to 0.5, or a check found something that "
-        "often makes training slow or dependent on the learning rate. Train it for a few hundred steps before you rely on it "
-        "(`orthoscope.confirm`)."
+        "often makes training slow or dependent on the learning rate. Train it for a few hundred steps before you "
+        "rely on it (`orthoscope.confirm`)."
     ),
     "centered": (
         "After subtracting the mean over the batch. Centered numbers say how samples differ, raw ones also what they "

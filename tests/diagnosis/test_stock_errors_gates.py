@@ -126,6 +126,69 @@ def test_the_step_of_the_gates_is_taken_back_bit_by_bit() -> None:
         assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def test_a_container_that_reshapes_a_zero_is_not_dead() -> None:
+    class Flat(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.norm = nn.Linear(24, 24), nn.BatchNorm1d(24)
+            nn.init.zeros_(self.norm.weight)
+
+        def forward(self, hidden: Tensor) -> Tensor:
+            return self.norm(self.inner(hidden)).reshape(hidden.shape)
+
+    class Skip(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem, self.flat, self.head = nn.Linear(24, 24), Flat(), nn.Linear(24, 10)
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            hidden = self.stem(inputs)
+            return self.head(hidden + self.flat(hidden))
+
+    torch.manual_seed(0)
+    diagnosis = classified(Skip(), vectors())
+    assert diagnosis.verdict is Verdict.HEALTHY
+    assert not noted(diagnosis, "dead branches")
+    assert noted(diagnosis, "zero-initialized branches")
+
+
+def test_what_a_model_keeps_of_one_pass_does_not_reach_the_next() -> None:
+    """Attention biases are kept between passes in eval mode, with the autograd graph of the pass that made them."""
+
+    class Keeping(ScaledNetwork):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias, self.kept = nn.Parameter(torch.ones(24)), dict[str, Tensor]()
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            if "bias" not in self.kept:
+                self.kept["bias"] = self.bias * 0.1
+            return super().forward(inputs + self.kept["bias"])
+
+    torch.manual_seed(0)
+    model = Keeping()
+    diagnosis = classified(model, vectors())
+    assert diagnosis.recording.behind_gates
+    assert not noted(diagnosis, "not looked at a second time")
+    assert not model.kept
+
+
+def test_a_second_pass_that_fails_leaves_the_first_and_a_note() -> None:
+    calls: list[int] = []  # outside of the module, whose attributes are restored
+
+    class Once(ScaledNetwork):
+        def forward(self, inputs: Tensor) -> Tensor:
+            calls.append(1)
+            if len(calls) > 1:
+                raise RuntimeError("only once")
+            return super().forward(inputs)
+
+    torch.manual_seed(0)
+    diagnosis = classified(Once(), vectors())
+    assert any("only once" in note for note in diagnosis.recording.notes)
+    assert diagnosis.verdict is not Verdict.UNKNOWN
+
+
 def test_a_dead_branch_is_named_and_a_network_of_dead_branches_is_at_risk() -> None:
     torch.manual_seed(0)
     one, most = SkipNetwork(), SkipNetwork()

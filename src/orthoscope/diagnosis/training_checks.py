@@ -97,9 +97,18 @@ def bypassed_layers(recording: Recording) -> list[Layer]:
 
 def _dead(recording: Recording) -> Iterator[Layer]:
     """Outputs that are exactly zero: of no zero weight, or of one that is frozen or gets no gradient."""
-    for layer in recording.layers:
-        if layer.status is Status.DEAD or (layer.status is Status.ZERO_BY_DESIGN and is_closed(layer, recording)):
+    for position, layer in enumerate(recording.layers):
+        dead = layer.status is Status.DEAD and not _passes_on_a_live_zero(position, recording)
+        if dead or (layer.status is Status.ZERO_BY_DESIGN and is_closed(layer, recording)):
             yield layer
+
+
+def _passes_on_a_live_zero(position: int, recording: Recording) -> bool:
+    """Whether the zero of a container is that of a part of it, from a gate that opens with the first step."""
+    layer, before = recording.layers[position], reversed(recording.layers[:position])
+    inside = f"{layer.name}." if layer.name else ""
+    last = next((one for one in before if one.name.startswith(inside)), None)
+    return last is not None and is_live_zero(last, recording.parameter_table)
 
 
 def is_closed(layer: Layer, recording: Recording) -> bool:

@@ -16,7 +16,7 @@ from orthoscope.probe.hooks import Observer, observable_modules, unwrapped
 from orthoscope.probe.initial_loss import InitialLoss, initial_loss
 from orthoscope.probe.layers import Layer, input_layer, layers_of
 from orthoscope.probe.parameters import ParameterTable, floating_parameters, parameter_table
-from orthoscope.probe.restore import probing_mode, unguarded, untouched
+from orthoscope.probe.restore import attributes_kept, probing_mode, unguarded, untouched
 from orthoscope.probe.samples import Call, Reading, WholeBatch, as_call, copied, tensors_in
 from orthoscope.probe.unused import unused_modules
 
@@ -160,15 +160,17 @@ def _record(
         source, first_loss = one_pass.run(observer, names)
         with unguarded():
             table, layers = parameter_table(model, observer), tuple(layers_of(observer))
-        unused = frozenset[str]() if samples.split else one_pass.unused(names, layers)
-        closed = None
-        if worth_opening(table) and not samples.split:
-            closed = closed_from(layers, table)
-            again = Observer(samples, observer.max_samples)
-            with opened(model, table):
-                new_source, _ = one_pass.run(again, names if closed is not None else {})
-            norms = again.weight_gradients
-            table = table.opened({name: norms[id(p)] for name, p in floating_parameters(model) if id(p) in norms})
+        closed, unused = None, frozenset[str]()
+        if not samples.split:
+            closed = closed_from(layers, table) if worth_opening(table) else None
+            try:
+                unused = one_pass.unused(names, layers)
+                if worth_opening(table):
+                    again = Observer(samples, observer.max_samples)
+                    table, new_source = one_pass.opened(again, names if closed is not None else {}, table)
+            except Exception as error:  # the user's network may raise anything, and the first pass has succeeded
+                closed = None
+                notes.append(f"not looked at a second time: the second pass fails ({type(error).__name__}: {error})")
             if closed is not None:
                 observer, source = again, f"{new_source}, after one step of the zero-initialized gates"
         with unguarded():
@@ -215,7 +217,9 @@ class _Pass:
 
         Returns what was differentiated, in words, and the loss beside that of guessing.
         """
-        with contextlib.closing(observer):
+        # With a batch that is split over processes there is one pass only, and FSDP keeps state in its attributes.
+        kept = contextlib.nullcontext() if observer.samples.split else attributes_kept(self.model)
+        with kept, contextlib.closing(observer):
             observer.attach(names)
             output = self.forward(observer.samples)
             observer.samples.synchronize("forward pass")
@@ -225,6 +229,16 @@ class _Pass:
                 observer.collect_gradients(self.model)
         return found
 
+    def opened(
+        self, observer: Observer, names: Mapping[str, nn.Module], table: ParameterTable
+    ) -> tuple[ParameterTable, str]:
+        """Run again after one step of the gates: the table with the new gradients, and what was differentiated."""
+        with opened(self.model, table):
+            source, _ = self.run(observer, names)
+        norms = observer.weight_gradients
+        named = floating_parameters(self.model)
+        return table.opened({name: norms[id(p)] for name, p in named if id(p) in norms}), source
+
     def unused(self, names: Mapping[str, nn.Module], layers: Sequence[Layer]) -> frozenset[str]:
         """Names of trainable weight layers without a gradient on whose outputs the result does not depend."""
         samples = WholeBatch(self.call.samples)
@@ -232,7 +246,8 @@ class _Pass:
         cut = {one.name: names[one.name] for one in layers if one.depth is not None and one.trainable}
 
         def result() -> Tensor:
-            tensor, _ = _differentiated(samples, self.forward(samples), self.call, self.loss)
+            with attributes_kept(self.model):
+                tensor, _ = _differentiated(samples, self.forward(samples), self.call, self.loss)
             return torch.zeros(()) if tensor is None else tensor
 
         cut = {name: module for name, module in cut.items() if name not in reached}
