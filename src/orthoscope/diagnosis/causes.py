@@ -109,10 +109,10 @@ class Suspect:
     @cached_property
     def _matrix(self) -> Tensor | None:
         weight = getattr(self.module, "weight", None)
-        usable = isinstance(weight, Tensor) and weight.ndim >= 2 and weight.is_floating_point() and weight.numel() > 0
-        if not usable or is_sharded(weight):
+        if not isinstance(weight, Tensor) or is_sharded(weight):
             return None
-        return weight_matrix(weight.detach())
+        usable = weight.ndim >= 2 and weight.is_floating_point() and weight.numel() > 0
+        return weight_matrix(weight.detach()) if usable else None
 
     @cached_property
     def is_broken(self) -> bool:
