@@ -23,13 +23,18 @@ _EQUAL = 1e-12
 
 
 def behind_gates(table: ParameterTable) -> frozenset[str]:
-    """Names of the modules whose matrices get no gradient, or a tiny one, until the gates have taken a step."""
+    """Names of the modules whose matrices get no gradient, or a tiny one, until the gates have taken a step.
+
+    Where there is a live gate and no step was taken, as with a batch split over processes, modules without a gradient.
+    """
     found = []
+    unseen = bool(table.live_gates) and all(row.opened_norm is None for row in table.rows)
     for module in table.owners:
         matrices = [row for row in table.of(module) if row.trainable and len(row.shape) >= 2]
         before = max((row.gradient_norm or 0.0 for row in matrices), default=0.0)
         after = max((row.opened_norm or 0.0 for row in matrices), default=0.0)
-        if after > _OPENS * before:
+        reached = any(row.gradient_norm is not None for row in matrices)
+        if after > _OPENS * before or (unseen and reached and before == 0):
             found.append(module)
     return frozenset(found)
 

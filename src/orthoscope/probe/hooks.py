@@ -127,6 +127,7 @@ class Observer:
         self.unusable: dict[str, str] = {}  # modules that were called, but whose output holds no samples
         self.latest: tuple[ModuleCall, Tensor] | None = None  # the last weight layer that was called, with its input
         self.weight_gradients: dict[int, float] = {}  # norms, by id of the parameter
+        self.gradient_sums: dict[int, float] = {}  # of absolute values
         self.backward = False
         self._counts: dict[str, int] = {}
         self._recomputed: dict[str, int] = {}
@@ -187,7 +188,9 @@ class Observer:
             self.calls, self.samples.total_norms([c.gradient_norm for c in self.calls]), strict=True
         ):
             call.gradient_norm = total
-        self.weight_gradients = self.samples.gradient_norms(list(model.parameters()))
+        sizes = self.samples.gradient_sizes(list(model.parameters()))
+        self.weight_gradients = {key: size for key, (size, _) in sizes.items()}
+        self.gradient_sums = {key: total for key, (_, total) in sizes.items()}
 
     def _follow_pre_hooks(self, module: nn.Module) -> None:
         """Recognize a tensor that a pre-hook passes on as a view of itself, as those of FSDP do."""

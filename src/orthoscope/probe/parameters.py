@@ -1,13 +1,11 @@
 """The parameters of a model after one backward pass: which are trainable, and which get a gradient, how large."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import torch
 from torch import Tensor, nn
 
-from orthoscope.linalg.matrices import is_sharded
 from orthoscope.probe.hooks import Observer, observable_modules, owned_parameters
 
 # A vector of this root mean square or less multiplies to nothing: LayerScale starts at 1e-6 to 1e-4.
@@ -23,7 +21,7 @@ class ParameterRow:
         name: Name in the model.
         shape: Shape of the tensor.
         trainable: Whether it requires a gradient.
-        weight_norm: Frobenius norm; nan if it is not known.
+        weight_norm: Frobenius norm.
         gradient_norm: Frobenius norm of the gradient; None if none arrived.
         gradient_sum: Sum of the absolute values of the gradient; None if it is not known.
         opened_norm: Norm of the gradient after one step of the zero-initialized gates; None if not looked at.
@@ -122,14 +120,10 @@ class ParameterTable:
 
 
 def parameter_table(model: nn.Module, observer: Observer) -> ParameterTable:
-    """Read the parameters after a backward pass whose gradients the observer has collected.
-
-    Norms on one device are fetched together. Of sharded weights only is known whether they are zero.
-    """
+    """Read the parameters after a backward pass whose gradients the observer has collected."""
     floating = floating_parameters(model)
     values = [parameter for _, parameter in floating]
-    weight_norms = _weight_norms(values, observer)
-    sums = [None] * len(values) if observer.samples.split else norms_of([p.grad for p in values], order=1)
+    weight_norms = observer.samples.weight_norms(values)
     rows = tuple(
         ParameterRow(
             name=name,
@@ -137,9 +131,9 @@ def parameter_table(model: nn.Module, observer: Observer) -> ParameterTable:
             trainable=parameter.requires_grad,
             weight_norm=weight_norm,
             gradient_norm=observer.weight_gradients.get(id(parameter)),
-            gradient_sum=total,
+            gradient_sum=observer.gradient_sums.get(id(parameter)),
         )
-        for (name, parameter), weight_norm, total in zip(floating, weight_norms, sums, strict=True)
+        for (name, parameter), weight_norm in zip(floating, weight_norms, strict=True)
     )
     index = {id(parameter): position for position, parameter in enumerate(values)}
     owners = {
@@ -161,38 +155,3 @@ def _is_real(parameter: Tensor) -> bool:
 
 def _plain(name: str) -> str:
     return ".".join(part for part in name.split(".") if part != "_orig_mod")
-
-
-def _weight_norms(parameters: Sequence[nn.Parameter], observer: Observer) -> list[float]:
-    whole = [None if is_sharded(parameter) else parameter for parameter in parameters]
-    norms = [math.nan if number is None else number for number in norms_of(whole)]
-    sharded = [position for position, parameter in enumerate(parameters) if is_sharded(parameter)]
-    if sharded:
-        zero = observer.samples.zero_parameters([parameters[position] for position in sharded])
-        for position, is_zero in zip(sharded, zero, strict=True):
-            norms[position] = 0.0 if is_zero else math.nan
-    return norms
-
-
-@torch.no_grad()
-def norms_of(tensors: Sequence[Tensor | None], order: int = 2) -> list[float | None]:
-    """The norms of the tensors, None of None; those of one device and type are stacked and fetched together."""
-    found: list[float | None] = [None] * len(tensors)
-    by_kind: dict[tuple[torch.device, torch.dtype], list[tuple[int, Tensor]]] = {}
-    for position, tensor in enumerate(tensors):
-        if tensor is not None:
-            size = _norm(tensor.detach(), order)
-            by_kind.setdefault((size.device, size.dtype), []).append((position, size))
-    for norms in by_kind.values():
-        stacked = torch.stack([one for _, one in norms]).tolist()
-        for (position, _), number in zip(norms, stacked, strict=True):
-            found[position] = number
-    return found
-
-
-def _norm(tensor: Tensor, order: int) -> Tensor:
-    if tensor.layout is not torch.strided:
-        tensor = tensor.coalesce().values() if tensor.is_sparse else tensor.to_dense()
-    # Sums over many numbers, and squares of small ones, need more than half precision.
-    wide = tensor if tensor.is_complex() or tensor.element_size() >= 4 else tensor.float()
-    return torch.linalg.vector_norm(wide, order)
