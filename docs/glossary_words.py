@@ -25,9 +25,9 @@ FORMULAS: dict[tuple[str, str], str] = {
 # Words that a report uses and that are not numbers, in alphabetical order.
 WORDS: dict[str, str] = {
     "at risk": (
-        "Verdict between *healthy* and *sick*: the stated risk is above 0.2, or a check found something that often "
-        "makes training slow or dependent on the learning rate. Also given when neither samples nor gradients could "
-        "be judged. Train it for a few hundred steps before you rely on it (`orthoscope.confirm`)."
+        "Verdict between *healthy* and *sick*: the stated risk is from 0.2 to 0.5, or a check found something that "
+        "often makes training slow or dependent on the learning rate. Train it for a few hundred steps before you "
+        "rely on it (`orthoscope.confirm`)."
     ),
     "centered": (
         "After subtracting the mean over the batch. Centered numbers say how samples differ, raw ones also what they "
@@ -52,6 +52,10 @@ WORDS: dict[str, str] = {
         " are all negative. Bad: no gradient passes."
     ),
     "depth": "Number of weight layers (linear layers and convolutions) that a forward pass has called so far.",
+    "disconnected": (
+        "No parameter is trainable, or none is connected with the loss: the output is detached, an argmax, or computed "
+        "under `torch.no_grad`. Bad: no step changes anything."
+    ),
     "explode": (
         "Exploding gradients: the norm of the gradient grows from the output toward the input by more than the "
         "[limit](calibration.md), or is no longer finite. Bad: a learning rate that suits the last layers is too "
@@ -71,6 +75,10 @@ WORDS: dict[str, str] = {
         "The function that takes the cosine of two inputs to the expected cosine of their outputs after one wide "
         "random layer. Its fixed point is the cosine that all pairs tend to with depth."
     ),
+    "loss": (
+        "The loss does not fit the outputs: probabilities where it expects logits, for example. Bad: its least value "
+        "is far above 0, and its gradients are small."
+    ),
     "Muon": (
         "An optimizer that replaces the momentum of each hidden weight matrix by the nearest frame, so that an update"
         " changes all directions by the same amount."
@@ -88,6 +96,10 @@ WORDS: dict[str, str] = {
         "describes training that went well; at initialization its absence means nothing."
     ),
     "residual branch": "The part F of a block h + F(h). The path that carries h is the residual stream.",
+    "scale": (
+        "Inputs are far from unit size and nothing normalizes them, or logits are so large that the loss starts far "
+        "above that of guessing. The first steps then only undo the scale."
+    ),
     "sick": (
         "Verdict: a number is beyond the limit at which more than half of the networks it was calibrated on did not "
         "train, or a check such as a NaN leaves no doubt."
@@ -96,7 +108,10 @@ WORDS: dict[str, str] = {
         "The set of all frames of one shape. `orthoscope.manifolds.Stiefel` projects onto it; the "
         "optimizers of `orthoscope.optim` move on it."
     ),
-    "symptom": "What was found: collapse, vanish, explode, a degenerate input, attention, or routing (of experts).",
+    "symptom": (
+        "What was found: collapse, vanish, explode, a degenerate input, attention, routing (of experts), or "
+        "parameters, scales or a loss with which nothing can be learned."
+    ),
     "token rank": (
         "The effective rank of the tokens of one sequence, averaged over sequences. Attention without residual "
         "connections drives it to 1."
@@ -105,13 +120,17 @@ WORDS: dict[str, str] = {
         "The plot of the orthogonality gap (samples) against the gradient growth per weight layer. Networks that "
         "train are near ×1, with a small or moderate gap; the points around yours are networks whose training is known."
     ),
+    "unknown": (
+        "Verdict: nothing was found, but samples or gradients could not be judged, as with a batch of one sample. Give "
+        "a batch of at least 8."
+    ),
     "vanish": (
         "Vanishing gradients: the norm of the gradient decays from the output toward the input by more than the "
         "[limit](calibration.md), or does not arrive. Bad: the first layers do not learn."
     ),
     "weight layer": "A module with a weight matrix: linear layers and convolutions of any kind.",
     "zero by design": (
-        "Status of an output that is zero because the last weight of a residual branch starts at zero. "
-        "Harmless: the block begins as the identity."
+        "Status of an output that is zero because the last weight of a residual branch starts at zero. Harmless if "
+        "that weight is trainable and gets a gradient: the block begins as the identity, and opens with the first step."
     ),
 }

@@ -9,9 +9,9 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """How likely it is that the network trains; the worst finding decides."""
+    """How likely it is that the network trains; the risk decides, and where too little was checked, nothing is said."""
 
-    rank: int  # 0 for healthy, 1 for at risk, 2 for sick, so that verdicts can be compared
+    rank: int  # 0 healthy, 1 unknown, 2 at risk, 3 sick, so that verdicts can be compared
 
     def __new__(cls, word: str, rank: int = 0) -> "Verdict":
         """Make a member: the word is its value."""
@@ -20,8 +20,9 @@ class Verdict(StrEnum):
         return member
 
     HEALTHY = "HEALTHY", 0
-    AT_RISK = "AT RISK", 1
-    SICK = "SICK", 2
+    UNKNOWN = "UNKNOWN", 1  # nothing was found, and samples or gradients could not be judged
+    AT_RISK = "AT RISK", 2
+    SICK = "SICK", 3
 
 
 class Symptom(StrEnum):
@@ -33,6 +34,9 @@ class Symptom(StrEnum):
     DEGENERATE_INPUT = "degenerate input"  # the samples of the batch are equal or of low rank
     ATTENTION = "attention"  # one key gets all the weight, or the weights are of the wrong keys
     ROUTING = "routing"  # experts get no tokens
+    DISCONNECTED = "disconnected"  # no parameter is trainable, or none is connected with the loss
+    SCALE = "scale"  # inputs or logits are far too large or too small
+    LOSS = "loss"  # the loss does not fit the outputs
 
     @property
     def words(self) -> str:
@@ -47,6 +51,9 @@ _SYMPTOM_WORDS = {
     Symptom.DEGENERATE_INPUT: "degenerate input",
     Symptom.ATTENTION: "broken attention",
     Symptom.ROUTING: "unbalanced experts",
+    Symptom.DISCONNECTED: "no gradient path",
+    Symptom.SCALE: "unsuitable scale",
+    Symptom.LOSS: "unsuitable loss",
 }
 
 
@@ -121,6 +128,7 @@ class Finding:
         reason: One sentence; for a check that could not run, why.
         severity: How bad it is.
         layer: Where it begins; None if nothing was found.
+        cause: The module to change, or "input"; None if no single one explains it.
         measured: The number that was compared.
         threshold: The limit that was crossed, or the nearest one that was not.
     """
@@ -131,6 +139,7 @@ class Finding:
     reason: str
     severity: Verdict = Verdict.HEALTHY
     layer: str | None = None
+    cause: str | None = None
     measured: Measurement | None = None
     threshold: float | None = None
 

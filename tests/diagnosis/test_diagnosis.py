@@ -272,8 +272,8 @@ def test_where_nothing_can_be_judged_the_verdict_is_not_healthy() -> None:
 
     diagnosis = diagnose(Detached(), batch(1))
     assert not diagnosis.judged
-    assert diagnosis.verdict is Verdict.AT_RISK
-    assert diagnosis.summary.startswith("neither samples nor gradients could be judged")
+    assert diagnosis.verdict is Verdict.UNKNOWN
+    assert diagnosis.summary.startswith("nothing was found, but samples could not be judged")
 
 
 def test_a_bottleneck_is_not_a_collapse() -> None:
@@ -292,7 +292,7 @@ def test_gradients_pass_a_zero_head_also_before_a_softmax() -> None:
     calls: list[int] = []
 
     def loss(output: Tensor) -> Tensor:
-        calls.append(1)
+        calls.extend([1] * torch.is_grad_enabled())  # on constant outputs it is called without
         return -output[:, 0].mean()
 
     diagnosis = diagnose(model, batch(), loss=loss)

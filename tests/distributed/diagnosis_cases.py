@@ -159,8 +159,10 @@ def differences(found: Diagnosis, wanted: Diagnosis, tolerance: float) -> list[s
 
 
 def _plain(diagnosis: Diagnosis) -> Any:
-    findings = [(f.check, f.state, f.severity, f.layer, f.measured) for f in diagnosis.findings]
-    recording = diagnosis.recording
+    # The loss of guessing is not computed from parts: docs/method.md says so.
+    compared = [f for f in diagnosis.findings if f.check not in ("finite loss", "initial loss", "loss fits outputs")]
+    findings = [(f.check, f.state, f.severity, f.layer, f.measured) for f in compared]
+    recording = dataclasses.replace(diagnosis.recording, initial_loss=None)
     # Why a module has no row is told with its shape, which processes do not share; factors are unique up to signs.
     shared = {
         "unobserved": sorted(recording.unobserved),

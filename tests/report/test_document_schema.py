@@ -154,7 +154,7 @@ BREAKS = {
     "layers[1].sample_view.gap is '0.3', expected a number": lambda d: d["layers"][1]["sample_view"].update(gap="0.3"),
     "layers[0].rms is True, expected a number": lambda d: d["layers"][0].update(rms=True),
     "layers[0].rms is nan, expected a number that JSON can hold": lambda d: d["layers"][0].update(rms=math.nan),
-    "verdict is 'FINE', expected one of 'HEALTHY', 'AT RISK', 'SICK'": lambda d: d.update(verdict="FINE"),
+    "verdict is 'FINE', expected one of 'HEALTHY', 'UNKNOWN', 'AT RISK', 'SICK'": lambda d: d.update(verdict="FINE"),
     "layers[2] has no field 'rms'": lambda d: d["layers"][2].pop("rms"),
     "findings[0] has a field 'color'": lambda d: d["findings"][0].update(color="red"),
     "layers is None, expected a list": lambda d: d.update(layers=None),

@@ -40,5 +40,8 @@ def test_symptoms_have_the_words_of_the_field() -> None:
         "degenerate input",
         "broken attention",
         "unbalanced experts",
+        "no gradient path",
+        "unsuitable scale",
+        "unsuitable loss",
     ]
     assert "rank collapse from here on" in report.text(document(sick_at="4"), 200)

@@ -32,9 +32,12 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
-/** Circle, triangle or square: a verdict must be told without color. */
+/** Circle, diamond, triangle or square: a verdict must be told without color. */
 export function symbol(look: string, x: number, y: number, size: number): SVGElement {
   if (look === "healthy") return s("circle", { cx: x, cy: y, r: size, class: look });
+  if (look === "unknown") {
+    return s("path", { d: `M${x},${y - 1.3 * size}l${1.3 * size},${1.3 * size}l${-1.3 * size},${1.3 * size}l${-1.3 * size},${-1.3 * size}z`, class: look });
+  }
   if (look === "at-risk") {
     return s("path", { d: `M${x},${y - 1.2 * size}l${1.15 * size},${2 * size}h${-2.3 * size}z`, class: look });
   }

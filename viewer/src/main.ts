@@ -36,7 +36,7 @@ function isDiagnosis(doc: AnyDocument): doc is Diagnosis {
   return kindOf(doc) === "diagnosis";
 }
 
-const VERDICTS = ["SICK", "AT RISK", "HEALTHY"];
+const VERDICTS = ["SICK", "AT RISK", "UNKNOWN", "HEALTHY"];
 
 export class Viewer {
   private chosen = 0;

@@ -132,12 +132,17 @@ function checksTable(shown: Finding[]): HTMLElement | null {
       h("span", { class: kind }, `${sign} ${one.state}${one.state === "found" ? `, ${one.severity.toLowerCase()}` : ""}`),
       h("span", {}, printable(one.check), h("small", {}, symptomWords(one.symptom))),
       printable(one.reason),
-      one.layer === null ? "" : h("code", {}, printable(one.layer)),
+      h("span", {}, one.layer === null ? "" : h("code", {}, printable(one.layer)), cause(one)),
       measuredCell(one),
       measure(one.threshold, one.unit),
     ];
   });
   return table(["state", "check", "result", "begins at", "measured", "limit"], rows, new Set([4, 5]), "checks");
+}
+
+/** The module to change, where it is another than the one at which the symptom begins. */
+function cause({ cause, layer }: Finding): HTMLElement | null {
+  return cause === undefined || cause === null || cause === layer ? null : h("small", {}, "cause: ", h("code", {}, printable(cause)));
 }
 
 function measuredCell({ value, standard_error: error, unit }: Finding): HTMLElement {

@@ -2,7 +2,7 @@
 import type { Diagnosis, Expected, Finding, Layer, View } from "./documents";
 import { QUANTITIES, type Quantity, SYMPTOM_WORDS } from "./types";
 
-const RANKS: Record<string, number> = { HEALTHY: 0, "AT RISK": 1, SICK: 2 };
+const RANKS: Record<string, number> = { HEALTHY: 0, UNKNOWN: 1, "AT RISK": 2, SICK: 3 };
 export const UNDEFINED = "–";
 
 /** A quantity of a layer, with what it takes to draw it. */
@@ -104,8 +104,11 @@ export function printable(text: unknown): string {
     .replace(/[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 }
 
-export function look(verdict: string): "healthy" | "at-risk" | "sick" {
-  return verdict === "HEALTHY" ? "healthy" : verdict === "AT RISK" ? "at-risk" : "sick";
+export type Look = "healthy" | "unknown" | "at-risk" | "sick";
+
+export function look(verdict: string): Look {
+  const looks: Record<string, Look> = { HEALTHY: "healthy", UNKNOWN: "unknown", "AT RISK": "at-risk" };
+  return looks[verdict] ?? "sick";
 }
 
 /** Fixed point for numbers of everyday size, 1.2×10⁻⁹ for others, a dash for undefined ones. */

@@ -131,8 +131,8 @@ export interface ResidualDocument {
   environment: Environment;
 }
 
-/** How likely it is that the network trains; the worst finding decides. */
-export type Verdict = "HEALTHY" | "AT RISK" | "SICK";
+/** How likely it is that the network trains; the risk decides, and where too little was checked, nothing is said. */
+export type Verdict = "HEALTHY" | "UNKNOWN" | "AT RISK" | "SICK";
 
 /** The probability that the network does not train, and what this number rests on. */
 export interface Risk {
@@ -149,7 +149,7 @@ export interface Risk {
 }
 
 /** What goes wrong. */
-export type Symptom = "collapse" | "vanish" | "explode" | "degenerate input" | "attention" | "routing";
+export type Symptom = "collapse" | "vanish" | "explode" | "degenerate input" | "attention" | "routing" | "disconnected" | "scale" | "loss";
 
 /** The three ways a check can end. */
 export type State = "found" | "clean" | "not checked";
@@ -166,6 +166,8 @@ export interface Finding {
   severity: Verdict;
   /** Module where it begins. */
   layer: string | null;
+  /** Module to change, or "input"; null if no single one explains it. */
+  cause?: string;
   /** One sentence: what was found, or why it was not checked. */
   reason: string;
   /** What was measured. */
@@ -206,6 +208,32 @@ export interface PredictionSummary {
   slope: number | null;
   /** Statements that the prediction rests on. */
   sources: Source[];
+}
+
+/** What can be trained, and what a first step does to the loss, to first order and per unit of learning rate. */
+export interface Learning {
+  /** Trainable parameters. */
+  trainable: number;
+  /** Trainable parameters that are connected with the loss. */
+  connected: number;
+  /** Decrease by a step along the gradient. */
+  sgd_decrease: number | null;
+  /** Decrease by a step along the sign of the gradient, as the first of Adam. */
+  sign_decrease: number | null;
+}
+
+/** The loss before training, beside that of outputs that do not depend on the input. */
+export interface InitialLoss {
+  /** Loss of the batch; null if it is nan or infinite. */
+  value: number | null;
+  /** Kind of the loss, where it is recognized; else empty. */
+  kind: string;
+  /** Loss of a constant output, such as equal logits; null if it is not known. */
+  guessing: number | null;
+  /** Loss of the best constant output on these targets; null if unknown. */
+  best_constant: number | null;
+  /** Why the loss of guessing is not known; empty if it is. */
+  reason: string;
 }
 
 /** What kind of representation came out of a module; only `measured` ones have metrics. */
@@ -468,8 +496,10 @@ export interface DiagnosisDocument {
   schema: "orthoscope.diagnosis/3";
   /** Name of the network, or what was asked for. */
   name: string;
-  /** The worst of the findings. */
+  /** What follows from the risk. */
   verdict: Verdict;
+  /** Optimizer that the network is to be trained with, if that was said. */
+  optimizer?: "adamw" | "sgd" | "muon";
   /** One sentence: what was found, or that nothing was. */
   summary: string;
   /** What to do now, one sentence each; a command is between backquotes. */
@@ -492,6 +522,10 @@ export interface DiagnosisDocument {
   parameters: number;
   /** Samples in the batch. */
   samples: number;
+  /** What can be trained, and what a first step does; absent in older documents. */
+  learning?: Learning;
+  /** The loss before training; absent if none was given. */
+  initial_loss?: InitialLoss;
   /** What was differentiated; null if nothing could be. */
   gradient_of: string | null;
   /** The batch; theory starts there. */
@@ -868,7 +902,7 @@ export interface WatchDocument {
 export type AnyDocument = ResidualDocument | DiagnosisDocument | ComparisonDocument | ConfirmationDocument | FixDocument | PredictionDocument | WatchDocument;
 
 /** Symptoms in the words of the field. */
-export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collapse", "vanish": "vanishing gradients", "explode": "exploding gradients", "degenerate input": "degenerate input", "attention": "broken attention", "routing": "unbalanced experts"};
+export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collapse", "vanish": "vanishing gradients", "explode": "exploding gradients", "degenerate input": "degenerate input", "attention": "broken attention", "routing": "unbalanced experts", "disconnected": "no gradient path", "scale": "unsuitable scale", "loss": "unsuitable loss"};
 
 /** How a quantity is named, explained, written and drawn. */
 export interface Quantity {

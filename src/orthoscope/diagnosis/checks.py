@@ -3,8 +3,8 @@
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -12,6 +12,7 @@ from orthoscope.diagnosis.depth import first_tokens, gradient_points, recurrent_
 from orthoscope.diagnosis.projections import saturating_projection
 from orthoscope.metrics import Slope, depth_slope
 from orthoscope.probe import Layer, Recording, Representation, Status
+from orthoscope.probe.gates import is_live_zero
 from orthoscope.probe.trunk import TrunkPoint
 
 TYPICAL_DEPTH = 50  # weight layers that limits are quoted for
@@ -25,13 +26,16 @@ TOKEN_IDS = "token ids have no directions"
 class CheckValue:
     """The number a rule compares with its limits, and where along the network each limit is crossed.
 
-    `begins(limit)` names the layer from which on the value is beyond a limit, None if it never is.
+    `begins(limit)` names the layer from which on the value is beyond a limit, None if it never is; `words` fill in the
+    sentence of the rule, and `cause` is the module to change, where the check knows it.
     """
 
     value: float
     begins: Callable[[float], str | None] = lambda limit: None
     standard_error: float | None = None
     weight_layers: int = TYPICAL_DEPTH  # of the network: some limits depend on its depth
+    words: Mapping[str, str] = field(default_factory=dict)
+    cause: str | None = None
 
 
 class NotChecked(Exception):  # noqa: N818 - a reason, not an error
@@ -66,10 +70,13 @@ class GradientProfile:
 
 
 def gradient_profile(recording: Recording) -> GradientProfile | None:
-    """The weight layers whose gradient is finite and not zero, or None if there are fewer than three."""
+    """The places along depth whose gradient is finite and not zero, or None if there are fewer than three.
+
+    Without those behind a zero-initialized gate: their gradient starts after its first step.
+    """
     found = [
         (place, point)
-        for point, place in zip(*gradient_points(recording), strict=True)
+        for place, point in _open_points(recording)
         if point.gradient_norm and math.isfinite(point.gradient_norm)
     ]
     if len(found) < 3:
@@ -80,6 +87,17 @@ def gradient_profile(recording: Recording) -> GradientProfile | None:
     steps = float(len(layers) - 1) if recording.trunk is None else max(1.0, found[-1][0] - found[0][0])
     slope, of_one = depth_slope(norms.log()), (len(layers) - 1) / steps
     return GradientProfile(layers, Slope(slope.value * of_one, slope.standard_error * of_one, slope.layers), steps)
+
+
+def _open_points(recording: Recording) -> Iterator[tuple[float, Layer | TrunkPoint]]:
+    """The places along depth that no zero-initialized gate closes."""
+    # Where a gate closes the network, what is before it is measured in another state than what is behind it.
+    first = recording.closed_from or 0
+    closed = frozenset[str]() if first else recording.behind_gates
+    begin = next((float(one.depth) for one in recording.layers[first:] if one.depth is not None), math.inf)
+    for point, place in zip(*gradient_points(recording), strict=True):
+        if (not first or place >= begin) and (isinstance(point, TrunkPoint) or point.name not in closed):
+            yield place, point
 
 
 def fitted_slope(log_norms: Sequence[float]) -> float:
@@ -148,9 +166,15 @@ def _profile_or_reason(recording: Recording) -> GradientProfile:
 def starved_layers(recording: Recording) -> CheckValue:
     """Number of weight layers, from the input on, whose gradient is exactly zero, up to the first that has a gradient.
 
-    A zero between layers with a gradient belongs to a zero-initialized residual branch and is not a vanished gradient.
+    A zero between layers with a gradient belongs to a residual branch. Layers behind a zero-initialized gate get their
+    gradient after its first step.
     """
-    seen = [layer for layer in recording.layers if layer.depth is not None and layer.gradient_norm is not None]
+    seen = [
+        layer
+        for layer in recording.layers
+        if layer.depth is not None and layer.gradient_norm is not None
+        if layer.gradient_norm or layer.name not in recording.behind_gates
+    ]
     if not seen:
         raise NotChecked("no gradient was observed at any weight layer")
     starved = list(itertools.takewhile(lambda layer: layer.gradient_norm == 0, seen))
@@ -158,7 +182,10 @@ def starved_layers(recording: Recording) -> CheckValue:
 
 
 def cut_off_layers(recording: Recording) -> CheckValue:
-    """Number of trainable weight layers without any gradient: detached from the output, or run without autograd."""
+    """Number of trainable weight layers without any gradient although the output depends on them: they are detached.
+
+    Heads on which nothing depends are not counted.
+    """
     if not recording.gradient_source:
         raise NotChecked("the output does not require a gradient")
     cut = [
@@ -166,6 +193,7 @@ def cut_off_layers(recording: Recording) -> CheckValue:
         for layer in recording.layers
         if layer.depth is not None and layer.trainable
         if layer.gradient_norm is None and layer.weight_gradient_norm is None
+        if layer.name not in recording.unused
     ]
     return CheckValue(float(len(cut)), lambda limit: cut[-1].name if cut else None)
 
@@ -175,7 +203,9 @@ def constant_outputs(recording: Recording) -> CheckValue:
     if not recording.layers:
         raise NotChecked("no module was observed")
     constant = [layer for layer in recording.layers if layer.status is Status.CONSTANT]
-    lost = bool(constant) and recording.layers[-1].status is Status.CONSTANT and recording.samples > 1
+    head = next((layer for layer in reversed(recording.layers) if layer.depth is not None), None)
+    opens = head is not None and is_live_zero(head, recording.parameter_table)
+    lost = bool(constant) and recording.layers[-1].status is Status.CONSTANT and recording.samples > 1 and not opens
     return CheckValue(float(lost), lambda limit: constant[0].name)
 
 
@@ -192,12 +222,6 @@ def non_finite_gradients(recording: Recording) -> CheckValue:
         raise NotChecked("no gradient was observed")
     broken = [layer for layer in gradients if not math.isfinite(layer.gradient_norm or 0.0)]
     return CheckValue(float(len(broken)), lambda limit: broken[-1].name if broken else None)
-
-
-def dead_layers(recording: Recording) -> CheckValue:
-    """Number of module outputs that are exactly zero although no zero-initialized weight explains it."""
-    dead = [layer for layer in recording.layers if layer.status is Status.DEAD]
-    return CheckValue(float(len(dead)), lambda limit: dead[0].name if dead else None)
 
 
 def sample_rank(recording: Recording) -> CheckValue:
@@ -292,8 +316,10 @@ def _spread(view: Representation | None) -> float | None:
 
 def _persistent(recording: Recording, value: Callable[[Layer], float | None], what: str) -> CheckValue:
     _several_samples(recording)
+    # A gate that opens gives samples one direction at first: ranks behind it are no symptom.
+    end = len(recording.layers) if recording.closed_from is None else recording.closed_from
     candidates = [
-        [(layer, number) for layer in rows if (number := value(layer)) is not None]
+        [(layer, number) for layer in rows if layer.index < end and (number := value(layer)) is not None]
         for rows in (recording.layers, representations_along(recording))
     ]
     if not candidates[0]:

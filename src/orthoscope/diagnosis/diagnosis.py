@@ -11,11 +11,13 @@ import torch
 from torch import nn
 
 from orthoscope.diagnosis.alignment import Alignment, align
+from orthoscope.diagnosis.causes import with_causes
 from orthoscope.diagnosis.checks import GradientProfile, fitted_slope, gradient_profile, weight_layers
 from orthoscope.diagnosis.document import Viewed, diagnosis_document
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
-from orthoscope.diagnosis.rules import RULES, in_words, judge, omitted_checks, risk
+from orthoscope.diagnosis.notes import notes_on_training
+from orthoscope.diagnosis.rules import findings_of, in_words, omitted_checks, risk, verdict
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Leaks, Recording, Status, leaks, record
 from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
@@ -24,8 +26,11 @@ from orthoscope.probe.record import Loss
 from orthoscope.probe.samples import as_call
 from orthoscope.report.document import DiagnosisDocument
 
-# Without one of these, neither samples nor gradients were judged.
-_ESSENTIAL_CHECKS = ("sample angles", "gradient growth", "gradient arrives")
+OPTIMIZERS = ("adamw", "sgd", "muon")
+
+# One of each: where samples or gradients were not looked at, nothing is called healthy.
+_SAMPLE_CHECKS = ("sample angles", "sample rank")
+_GRADIENT_CHECKS = ("gradient growth", "gradient arrives")
 
 _FIX = "Apply the best change to a copy of the network, and confirm it by a short training"
 _LIST = "List every change that may help, with what theory predicts of each"
@@ -35,6 +40,24 @@ _FEW = "Give a batch of at least 8 samples: with fewer, rank collapse is not che
 _FEWEST_SAMPLES = 8  # that `orthoscope.fix` takes
 _NOT_FINITE = "Look for nan, or for numbers that overflow, in the weights and the input of {layer}."
 _TOO_LITTLE = "Too little could be checked: diagnose again with at least 8 samples that the network tells apart."
+_UNNORMALIZED = "Normalize the batch: subtract the mean of every feature and divide by its standard deviation."
+_DISCONNECTED = (
+    "Connect the parameters with the loss: set requires_grad, and remove detach, no_grad or argmax on the way."
+)
+_LOGITS = (
+    "Scale down the last layer, or initialize it with zeros: logits of about unit size cost no more than guessing."
+)
+_LOSS = "Give the loss the outputs that it expects: cross_entropy takes logits, nll_loss takes log_softmax."
+
+
+# What to do first, by the checks that found something.
+_STEPS = {
+    ("input varies", "input rank"): _BATCH,
+    ("input scale",): _UNNORMALIZED,
+    ("trainable parameters", "gradient path"): _DISCONNECTED,
+    ("initial loss",): _LOGITS,
+    ("loss fits outputs",): _LOSS,
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,6 +76,7 @@ class Diagnosis(Viewed):
         anatomy: What the network is made of.
         fix_command: Command that fixes the network, if it was built from a target.
         weights: Weak references to the weight layers, for their spectra.
+        optimizer: The optimizer that the network is to be trained with, if that was said.
     """
 
     name: str
@@ -66,6 +90,7 @@ class Diagnosis(Viewed):
     anatomy: Anatomy = field(default_factory=Anatomy)
     fix_command: str = ""
     weights: WeightReferences | None = field(default=None, repr=False, compare=False)
+    optimizer: str | None = None
 
     @cached_property
     def gradients(self) -> GradientProfile | None:
@@ -74,9 +99,8 @@ class Diagnosis(Viewed):
 
     @property
     def verdict(self) -> Verdict:
-        """The severity of the worst finding; at least AT RISK if too little could be checked."""
-        worst = max((finding.severity for finding in self.findings), key=lambda verdict: verdict.rank)
-        return worst if self.judged or worst is Verdict.SICK else Verdict.AT_RISK
+        """What follows from the risk; UNKNOWN if nothing was found and too little could be judged."""
+        return verdict(self.risk)
 
     @property
     def weight_layers(self) -> int:
@@ -85,13 +109,14 @@ class Diagnosis(Viewed):
 
     @property
     def risk(self) -> float:
-        """Calibrated probability that the network does not train; nan if it could not be judged."""
-        return risk(self.findings, self.weight_layers)
+        """Calibrated probability that the network does not train; nan if that is not known."""
+        return risk(self.findings, self.weight_layers, known=self.judged)
 
     @property
     def judged(self) -> bool:
-        """Whether samples or gradients could be checked at all; if not, the verdict is never HEALTHY."""
-        return any(f.check in _ESSENTIAL_CHECKS and f.state is not State.NOT_CHECKED for f in self.findings)
+        """Whether samples and gradients could both be checked; if not, the verdict is never HEALTHY."""
+        checked = {finding.check for finding in self.findings if finding.state is not State.NOT_CHECKED}
+        return all(checked.intersection(checks) for checks in (_SAMPLE_CHECKS, _GRADIENT_CHECKS))
 
     @property
     def symptoms(self) -> tuple[Symptom, ...]:
@@ -155,13 +180,21 @@ class Diagnosis(Viewed):
             worst = {finding.symptom: finding.reason for finding in reversed(found)}
             return "; ".join(worst[symptom] for symptom in dict.fromkeys(finding.symptom for finding in found))
         if not self.judged:
-            reason = next(f"{f.check}: {f.reason}" for f in self.findings if f.state is State.NOT_CHECKED)
-            return f"neither samples nor gradients could be judged ({reason})"
+            return f"nothing was found, but {self._unjudged()}"
         rest = omitted_checks(self.findings)
         clean = {finding.check: finding.reason for finding in self.findings if finding.state is State.CLEAN}
         good = {"sample angles": "no rank collapse", "gradient growth": clean.get("gradient growth", "")}
         said = "; ".join(words for check, words in good.items() if check in clean) or "no symptom was found"
         return said + (f"; not checked: {'; '.join(rest)}" if rest else "")
+
+    def _unjudged(self) -> str:
+        """What could not be judged, and why."""
+        missing = [f for f in self.findings if f.state is State.NOT_CHECKED]
+        parts = []
+        for what, names in (("samples", _SAMPLE_CHECKS), ("gradients", _GRADIENT_CHECKS)):
+            reasons = [finding.reason for finding in missing if finding.check in names]
+            parts += [f"{what} could not be judged ({reasons[0]})"] if len(reasons) == len(names) else []
+        return " and ".join(parts)
 
     @property
     def next_steps(self) -> tuple[str, ...]:
@@ -169,15 +202,16 @@ class Diagnosis(Viewed):
 
         A network that is sick or at risk is to be changed; of a healthy one, what was not checked is said.
         """
-        if not self.judged:
+        if self.verdict is Verdict.UNKNOWN:
             return (_TOO_LITTLE,)
         if self.verdict is Verdict.HEALTHY:
             missing = omitted_checks(self.findings)
             unchecked = (f"Not checked on this batch: {'; '.join(missing)}.",) if missing else ()
             return (*unchecked, f"{_WATCH} `orthoscope.watch(model)`")
-        if set(self.symptoms) <= {Symptom.DEGENERATE_INPUT}:
-            return (_BATCH,)
-        first: tuple[str, ...] = (_BATCH,) if Symptom.DEGENERATE_INPUT in self.symptoms else ()
+        found = {finding.check for finding in self.findings if finding.state is State.FOUND}
+        first = tuple(step for checks, step in _STEPS.items() if found.intersection(checks))
+        if not set(self.symptoms) & {Symptom.COLLAPSE, Symptom.VANISH, Symptom.EXPLODE}:
+            return first
         broken = [f for f in self.findings if f.check == "finite outputs" and f.state is State.FOUND]
         first += tuple(_NOT_FINITE.format(layer=in_words(finding.layer)) for finding in broken)
         if self.recording.samples < _FEWEST_SAMPLES:
@@ -230,9 +264,13 @@ def diagnose(
     batch_statistics: bool = True,
     seed: int = 0,
     deep: bool = False,
+    optimizer: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
     """Tell whether `model` will train, from one forward and backward pass; the model is left bit-identical.
+
+    A gate that is zero at the start, trainable, and gets a gradient is alive, and what is zero behind it is no symptom.
+    Where such a gate closes the whole network, it is judged after the gate's first step (`orthoscope.probe.record`).
 
     Args:
         model: Any module. Under DDP and FSDP2 every process calls this with its part of the batch.
@@ -245,19 +283,23 @@ def diagnose(
         seed: Of the random direction, and of models that draw noise.
         deep: Measure the Jacobians of residual blocks (`orthoscope.align`) and look for leaks
             (`orthoscope.probe.leaks`) too, which takes longer.
+        optimizer: With which the network is to be trained: "adamw", "sgd", "muon", or None if it is not known.
         progress: Called with the name of every module as it is measured.
 
     Returns:
         The diagnosis; printed, it is a table.
 
     Raises:
-        ValueError: If the model, the batch or the loss cannot be used; the message says why and what to do.
+        ValueError: If the model, batch, loss or optimizer cannot be used; the message says why and what to do.
 
     Example:
         >>> model = orthoscope.models.MLP(depth=50, width=32, activation="relu")
         >>> orthoscope.diagnose(model, torch.randn(64, 32)).verdict
         <Verdict.SICK: 'SICK'>
     """
+    if optimizer is not None and optimizer not in OPTIMIZERS:
+        choices = ", ".join(map(repr, OPTIMIZERS))
+        raise ValueError(f"the optimizer is {optimizer!r}, expected one of {choices}, or None: name the nearest one")
     start = time.perf_counter()
     recording = record(
         model,
@@ -274,16 +316,17 @@ def diagnose(
     return Diagnosis(
         name=name or class_name(unwrapped(model)),
         recording=recording,
-        findings=tuple(judge(rule, recording) for rule in RULES),
+        findings=with_causes(findings_of(recording), recording, unwrapped(model)),
         expected=expectation(unwrapped(model), recording, batch_statistics),
         seconds=time.perf_counter() - start,
         alignment=alignment,
         leaks=leaked,
-        notes=(*notes, *leaking),
+        notes=(*notes_on_training(recording), *notes, *leaking),
         anatomy=anatomy(unwrapped(model)),
         weights=WeightReferences(
             unwrapped(model), [layer.name for layer in recording.layers if layer.depth is not None]
         ),
+        optimizer=optimizer,
     )
 
 

@@ -16,6 +16,7 @@ from orthoscope.findings import Finding, State, Verdict
 from orthoscope.metrics.jacobians import defined_median
 from orthoscope.probe import Layer, Trunk
 from orthoscope.probe.details import Picture, WeightSpectrum
+from orthoscope.probe.parameters import ParameterTable
 from orthoscope.report import document
 from orthoscope.report.document import Document, copied, to_data
 from orthoscope.theory import Source
@@ -106,6 +107,8 @@ def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document
             sources=source_rows(diagnosis.expected.sources),
         ),
         parameters=recording.parameters,
+        learning=_learning(recording.parameter_table),
+        initial_loss=None if recording.initial_loss is None else copied(document.InitialLoss, recording.initial_loss),
         samples=recording.samples,
         gradient_of=recording.gradient_source or None,
         input=_layer(recording.input, None),
@@ -126,6 +129,15 @@ def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document
 
 def _stream(trunk: Trunk) -> tuple[document.StreamPoint, ...]:
     return tuple(copied(document.StreamPoint, point) for point in trunk.points)
+
+
+def _learning(table: ParameterTable) -> document.Learning:
+    return document.Learning(
+        trainable=table.trainable,
+        connected=table.connected,
+        sgd_decrease=table.first_decrease("sgd"),
+        sign_decrease=table.first_decrease("adamw"),
+    )
 
 
 def risk_row(risk: float) -> document.Risk:

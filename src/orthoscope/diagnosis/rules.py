@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from orthoscope.diagnosis import checks, inside_checks
+from orthoscope.diagnosis import checks, inside_checks, loss_checks, training_checks
 from orthoscope.diagnosis.checks import TYPICAL_DEPTH, CheckValue, NotChecked
 from orthoscope.diagnosis.projections import MOST_ONE_HOT
 from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
@@ -22,6 +22,7 @@ FILE = "calibration.json"
 SCHEMA = "orthoscope.calibration/1"
 DEEPEST = 301  # weight layers of the deepest network that was trained: laws are not extrapolated beyond
 AT_RISK = 0.2  # the risk at which a network is no longer called healthy
+SICK = 0.5  # the risk beyond which it is called sick
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Rule:
         risk: Limit of AT RISK, in a network of 50 weight layers.
         sick: Limit of SICK, in a network of 50 weight layers.
         found: Sentence for a hit: {value}, {percent}, {ratio} = exp(value), {factor} = exp(|value|) and
-            {layer} are filled in.
+            {layer} are filled in, and the words of the check.
         clean: Sentence for none.
         low_is_bad: Whether numbers below the limits are bad.
         power: Limits are multiplied by (layers/50)^power.
@@ -214,6 +215,22 @@ RULES: tuple[Rule, ...] = (
         "the effective rank of the batch is {percent} of a healthy batch's", low_is_bad=True,
     ),
     Rule(
+        "input scale", Symptom.SCALE, loss_checks.input_scale, "e-folds beyond 0.001 to 20", 0.0, math.inf,
+        "the batch is not normalized: its root mean square is {size}, expected about 1",
+        "the scale of the batch is ordinary",
+    ),
+    Rule(
+        "trainable parameters", Symptom.DISCONNECTED, training_checks.trainable_parameters, "1 if there are none",
+        0.0, 0.0,
+        "no parameter is trainable: every one has requires_grad=False",
+        "there are trainable parameters",
+    ),
+    Rule(
+        "gradient path", Symptom.DISCONNECTED, training_checks.gradient_path, "1 if there is none", 0.0, 0.0,
+        "no trainable parameter is connected with the output: {where}",
+        "trainable parameters are connected with the output",
+    ),
+    Rule(
         "finite outputs", Symptom.EXPLODE, checks.non_finite_outputs, "module outputs", 0.0, 0.0,
         "non-finite outputs: nan or infinity from {layer} on, in {value:.0f} module outputs",
         "every output is finite",
@@ -224,9 +241,15 @@ RULES: tuple[Rule, ...] = (
         "every gradient is finite",
     ),
     Rule(
-        "live layers", Symptom.COLLAPSE, checks.dead_layers, "module outputs", 0.0, 0.0,
+        "live layers", Symptom.COLLAPSE, training_checks.dead_trunk, "module outputs", 0.0, 0.0,
         "dead layer: the output of {layer} is exactly zero for every sample",
-        "no layer is dead",
+        "no layer is dead that all samples pass",
+    ),
+    Rule(
+        "live branches", Symptom.VANISH, training_checks.dead_branches, "share of weight layers", 0.5, math.inf,
+        "dead branches: the weight gradient is exactly zero in {percent} of the weight layers, which skips bypass; "
+        "the first is {layer}",
+        "the weight gradient is exactly zero in {percent} of the weight layers",
     ),
     Rule(
         "output varies", Symptom.COLLAPSE, checks.constant_outputs, "1 if constant", 0.0, 0.0,
@@ -294,8 +317,28 @@ RULES: tuple[Rule, ...] = (
         "{value:.0f} weight layers, up to {layer}, are detached from the output and get no gradient",
         "no weight layer is detached from the output",
     ),
+    Rule(
+        "finite loss", Symptom.EXPLODE, loss_checks.finite_loss, "1 if nan or infinite", 0.0, 0.0,
+        "the loss is nan or infinite",
+        "the loss is finite",
+    ),
+    Rule(
+        "initial loss", Symptom.SCALE, loss_checks.loss_above_guessing, "times the loss of guessing", 4.0, math.inf,
+        "logits too large: the loss starts at {loss}, {value:.2g} times that of guessing ({guessing})",
+        "the loss starts at {loss}; guessing costs {guessing}",
+    ),
+    Rule(
+        "loss fits outputs", Symptom.LOSS, loss_checks.unsuitable_outputs, "1 if it does not", 0.0, math.inf,
+        "{misuse}",
+        "the loss fits the outputs",
+    ),
     *INSIDE,
 )  # fmt: skip
+
+
+def findings_of(recording: Recording) -> tuple[Finding, ...]:
+    """Apply every rule, in the order of the table."""
+    return tuple(judge(rule, recording) for rule in RULES)
 
 
 def judge(rule: Rule, recording: Recording) -> Finding:
@@ -327,9 +370,11 @@ def conclude(rule: Rule, seen: CheckValue) -> Finding:
             factor=times(abs(seen.value)),
             ratio=times(seen.value),
             layer=in_words(layer),
+            **seen.words,
         ),
         severity=severity,
         layer=layer,
+        cause=seen.cause if found else None,
         measured=Measurement(rule.check, seen.value, rule.unit, seen.standard_error),
         threshold=limit,
     )
@@ -340,17 +385,20 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.01 or share == 0 else "less than 1%"
 
 
+_NOT_APPLICABLE = frozenset(
+    {checks.TOKEN_IDS, training_checks.NO_PARAMETERS, *loss_checks.NOT_APPLICABLE, *inside_checks.ABSENT}
+)
+
+
 def omitted_checks(findings: Sequence[Finding]) -> list[str]:
     """Return `sample rank, sample angles (reason)` of checks that were not made.
 
-    Checks that do not apply are left out: of tokens, where there are none, and of the rank of token ids.
+    Checks that do not apply are left out: of tokens, where there are none, of the rank of token ids, and of a loss that
+    was not given.
     """
     names: dict[str, list[str]] = {}
     for finding in findings:
-        applies = not finding.check.startswith("token") and finding.reason not in {
-            checks.TOKEN_IDS,
-            *inside_checks.ABSENT,
-        }
+        applies = not finding.check.startswith("token") and finding.reason not in _NOT_APPLICABLE
         if finding.state is State.NOT_CHECKED and applies:
             names.setdefault(finding.reason, []).append(finding.check)
     return [f"{', '.join(found)} ({reason})" for reason, found in names.items()]
@@ -380,22 +428,47 @@ RISK_NUMBERS: dict[str, Callable[[float], float]] = {
 }
 
 
-def risk(findings: Sequence[Finding], weight_layers: int, calibration: Calibration = CALIBRATION) -> float:
-    """Risk of not training by the worst number; the highest possible if another check calls the network sick.
+# The lowest and highest risk that goes with a severity: a number and the verdict cannot disagree.
+_BANDS = {
+    Verdict.HEALTHY: (0.0, math.nextafter(AT_RISK, 0.0)),
+    Verdict.AT_RISK: (AT_RISK, SICK),
+    Verdict.SICK: (math.nextafter(SICK, 1.0), 1.0),
+}
 
-    nan if a number was not measured and the others are good.
+
+def risk(
+    findings: Sequence[Finding], weight_layers: int, calibration: Calibration = CALIBRATION, known: bool = True
+) -> float:
+    """Risk of not training by the worst finding; nan if nothing was found and too little could be judged.
+
+    A calibrated number has the risk of its law. Of any other check only the severity counts: a middle
+    risk for a network that is at risk, and the highest possible for a sick one.
+
+    Args:
+        findings: The outcome of every check.
+        weight_layers: Of the network.
+        calibration: The laws.
+        known: Whether enough could be judged to say that nothing is wrong.
     """
-    if any(finding.check not in RISK_NUMBERS and finding.severity is Verdict.SICK for finding in findings):
-        return calibration.risk(math.inf)
-    odds = [_log_odds(finding, weight_layers, calibration) for finding in findings if finding.check in RISK_NUMBERS]
-    seen = [number for number in odds if number is not None]
-    worst = max(seen, default=-math.inf)
-    # An unmeasured number may be the bad one: only a bad number is enough by itself.
-    return calibration.risk(worst) if worst > 0 or (odds and len(seen) == len(odds)) else math.nan
+    if not known and not any(finding.state is State.FOUND for finding in findings):
+        return math.nan
+    risks = [_risk_of(finding, weight_layers, calibration) for finding in findings]
+    return max(risks, default=calibration.risk(-math.inf))
 
 
-def _log_odds(finding: Finding, weight_layers: int, calibration: Calibration) -> float | None:
-    if finding.state is State.NOT_CHECKED or finding.measured is None:
-        return None
-    value = RISK_NUMBERS[finding.check](finding.measured.value)
-    return calibration.laws[finding.check].log_odds(value, weight_layers)
+def verdict(risk: float) -> Verdict:
+    """The verdict that goes with a risk: the one place where a number becomes a word; nan is UNKNOWN."""
+    if math.isnan(risk):
+        return Verdict.UNKNOWN
+    return Verdict.SICK if risk > SICK else Verdict.AT_RISK if risk >= AT_RISK else Verdict.HEALTHY
+
+
+def _risk_of(finding: Finding, weight_layers: int, calibration: Calibration) -> float:
+    least, most = _BANDS[finding.severity]
+    number = finding.measured
+    if finding.check in RISK_NUMBERS and finding.state is not State.NOT_CHECKED and number is not None:
+        odds = calibration.laws[finding.check].log_odds(RISK_NUMBERS[finding.check](number.value), weight_layers)
+        return min(max(calibration.risk(odds), least), most)
+    if finding.severity is Verdict.AT_RISK:
+        return (least + most) / 2
+    return calibration.risk(math.inf if finding.severity is Verdict.SICK else -math.inf)

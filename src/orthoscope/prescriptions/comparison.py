@@ -29,6 +29,8 @@ from orthoscope.report.document import (
 
 # Overflowing outputs are a failure of the forward pass, whatever the symptom.
 _FORWARD_CHECKS = ("finite outputs",)
+# Symptoms that other weights may change; not those of the batch, the loss, or what is trainable.
+_OF_SIGNALS = (Symptom.COLLAPSE, Symptom.VANISH, Symptom.EXPLODE)
 COMFORT = math.log(10)  # e-folds of gradient growth from which on a healthy verdict is not taken for granted
 
 
@@ -105,7 +107,7 @@ def _severity(diagnosis: Diagnosis | DiagnosisDocument, forward: bool) -> Verdic
     found = [
         finding.severity
         for finding in diagnosis.findings
-        if finding.state is State.FOUND and finding.symptom is not Symptom.DEGENERATE_INPUT
+        if finding.state is State.FOUND and finding.symptom in _OF_SIGNALS
         if (finding.symptom is Symptom.COLLAPSE or finding.check in _FORWARD_CHECKS) is forward
     ]
     return max(found, key=lambda verdict: verdict.rank, default=Verdict.HEALTHY)

@@ -88,8 +88,8 @@ class Confirmation(Viewed):
 
     @property
     def confirmed(self) -> bool | None:
-        """Whether the outcome agrees with the verdict; None for a network at risk, which may train or not."""
-        if self.trains is None or self.verdict is Verdict.AT_RISK:
+        """Whether the outcome agrees with the verdict; None if that is open: AT RISK or UNKNOWN."""
+        if self.trains is None or self.verdict in (Verdict.AT_RISK, Verdict.UNKNOWN):
             return None
         return self.trains is (self.verdict is Verdict.HEALTHY)
 

@@ -336,7 +336,7 @@ def prescribe(diagnosis: Diagnosis, *, trained: bool | None = None, reinitialize
         raise ValueError(
             f"prescriptions follow from a diagnosis, got a {type(diagnosis).__name__}: call diagnose first"
         )
-    if diagnosis.verdict is Verdict.HEALTHY:
+    if diagnosis.verdict.rank < Verdict.AT_RISK.rank:
         return Plan(diagnosis, ())
     signs = diagnosis.anatomy.trained if trained is None else "trained=True was given" if trained else ""
     if signs and not reinitialize:

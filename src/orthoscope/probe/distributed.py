@@ -30,6 +30,7 @@ from orthoscope.probe.samples import (
     evenly_spaced,
     floating_tensors,
     norm,
+    norms_of,
     possible_axes,
     sample_factor,
     spacing,
@@ -396,8 +397,8 @@ class SplitBatch:
         """Norms over the whole batch."""
         return self.processes.norms(norms)
 
-    def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:
-        r"""Norm of the gradient of the whole batch, by id of the parameter.
+    def gradient_sizes(self, parameters: Sequence[nn.Parameter]) -> dict[int, tuple[float, float]]:
+        r"""Norm of the gradient of the whole batch and sum of its absolute values, by id of the parameter.
 
         FSDP leaves shards $\bar g_s$ of the average over $R$ processes, each on $k$ of them, so that
         $\|g\| = R\sqrt{\sum_r \|\bar g_{s(r)}\|^2/k}$. Any other gradient is of a process's own part: they are summed.
@@ -409,13 +410,31 @@ class SplitBatch:
         shards = [
             norm(local_part(g)) * processes.size / _replicas(g) ** 0.5 if is_sharded(g) else None for g in gradients
         ]
+        parts = norms_of([local_part(g) if is_sharded(g) else None for g in gradients], order=1)
+        # A sum over processes is the square of the norm of roots.
+        roots = [
+            None if part is None else (part * processes.size / _replicas(g)) ** 0.5
+            for part, g in zip(parts, gradients, strict=True)
+        ]
+        joined = zip(processes.norms(shards), processes.norms(roots), strict=True)
         found = {}
-        for parameter, g, joined in zip(parameters, gradients, processes.norms(shards), strict=True):
+        for parameter, g, (size, root) in zip(parameters, gradients, joined, strict=True):
             if is_sharded(g):
-                found[id(parameter)] = joined or 0.0
+                found[id(parameter)] = size or 0.0, (root or 0.0) ** 2
             else:
-                found[id(parameter)] = norm(processes.sum_((g.to_dense() if g.is_sparse else g).contiguous()))
+                whole = processes.sum_((g.to_dense() if g.is_sparse else g).contiguous())
+                found[id(parameter)] = norm(whole), norms_of([whole], order=1)[0] or 0.0
         return found
+
+    def weight_norms(self, parameters: Sequence[nn.Parameter]) -> list[float]:
+        """Norms of the parameters, joined from their shards."""
+        own = norms_of([local_part(parameter.detach()) for parameter in parameters])
+        shards = [
+            (number or 0.0) / _replicas(parameter) ** 0.5 if is_sharded(parameter) else None
+            for number, parameter in zip(own, parameters, strict=True)
+        ]
+        joined = zip(self.processes.norms(shards), own, strict=True)
+        return [(number if shard is None else shard) or 0.0 for shard, number in joined]
 
 
 class SynchronizedBatchNorm(TorchFunctionMode):

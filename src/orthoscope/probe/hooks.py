@@ -17,7 +17,7 @@ from torch.nn.utils.parametrize import ParametrizationList, type_before_parametr
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.linalg.gram_factor import BLOCK_ELEMENTS, NARROW
-from orthoscope.probe.inside import Inside
+from orthoscope.probe.inside import Inside, InsideRows
 from orthoscope.probe.restore import unguarded
 from orthoscope.probe.samples import CHANNELS_FIRST, Reading, WholeBatch, is_zero, norm, sample_factor, tensors_in
 
@@ -101,6 +101,7 @@ class ModuleCall:
     finite: bool  # of the samples that are not compared; of the others, the factor shows it
     input_is_constant: bool  # the rows of the input are equal; only checked if those of the output may be
     input_is_zero: bool
+    differentiable: bool = False  # the output requires a gradient
     factor: Tensor = field(default_factory=lambda: torch.empty(0, 0))  # F with FFᵀ = HHᵀ for the compared samples
     gradient_norm: float | None = None
     also: list[str] = field(default_factory=list)  # modules that returned the very same tensor
@@ -128,9 +129,11 @@ class Observer:
         self.unusable: dict[str, str] = {}  # modules that were called, but whose output holds no samples
         self.latest: tuple[ModuleCall, Tensor] | None = None  # the last weight layer that was called, with its input
         self.weight_gradients: dict[int, float] = {}  # norms, by id of the parameter
+        self.gradient_sums: dict[int, float] = {}  # of absolute values
         self.backward = False
         # Of a batch that is split over processes only modules are measured.
         self.inside = None if samples.split else Inside()
+        self.inside_rows = InsideRows()
         self._counts: dict[str, int] = {}
         self._recomputed: dict[str, int] = {}
         self._last_seen: dict[int, tuple[weakref.ref[Tensor], int, ModuleCall]] = {}
@@ -194,7 +197,11 @@ class Observer:
             self.calls, self.samples.total_norms([c.gradient_norm for c in self.calls]), strict=True
         ):
             call.gradient_norm = total
-        self.weight_gradients = self.samples.gradient_norms(list(model.parameters()))
+        sizes = self.samples.gradient_sizes(list(model.parameters()))
+        self.weight_gradients = {key: size for key, (size, _) in sizes.items()}
+        self.gradient_sums = {key: total for key, (_, total) in sizes.items()}
+        if self.inside is not None:
+            self.inside_rows = self.inside.rows(self.calls)
 
     def _follow_pre_hooks(self, module: nn.Module) -> None:
         """Recognize a tensor that a pre-hook passes on as a view of itself, as those of FSDP do."""
@@ -227,6 +234,7 @@ class Observer:
         self._counts[name] = index + 1
         with torch.no_grad():
             call = self._measure(name, index, module, inputs, replaced_with(reading, tensor=tensor.detach()))
+        call.differentiable = tensor.requires_grad
         self.calls.append(call)
         if self.inside is not None:
             self.inside.trunk.output(call, tensor)

@@ -6,9 +6,9 @@ innermost module that is running is known from hooks before and after every call
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +17,25 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from orthoscope.probe.attention import AttentionCall, AttentionObserver
-from orthoscope.probe.experts import ExpertObserver
-from orthoscope.probe.recurrence import TimeObserver
+from orthoscope.probe.experts import ExpertLoad, ExpertObserver
+from orthoscope.probe.recurrence import TimeObserver, TimeProfile
 from orthoscope.probe.restore import unguarded
-from orthoscope.probe.trunk import ADDITIONS, TrunkObserver
+from orthoscope.probe.trunk import ADDITIONS, Trunk, TrunkObserver
+
+if TYPE_CHECKING:
+    from orthoscope.probe.hooks import ModuleCall
 
 _NEAR = 60  # operations between an attention and the weight layers that its queries and keys come from
+
+
+@dataclass(frozen=True)
+class InsideRows:
+    """What was seen between the modules of a pass; see `Recording`."""
+
+    attention: tuple[AttentionCall, ...] = ()
+    trunk: Trunk | None = None
+    time: tuple[TimeProfile, ...] = ()
+    experts: tuple[ExpertLoad, ...] = ()
 
 
 @dataclass(eq=False)
@@ -105,6 +118,10 @@ class Inside(TorchFunctionMode):
         layers = {place: str(call.name) for call, place in self.trunk.outputs if call.weighted}
         self.attentions = self.attention.calls(lambda node: _source(node, layers))
         self.trunk.find()
+
+    def rows(self, calls: "Sequence[ModuleCall]") -> InsideRows:
+        """Return what was seen, after the backward pass."""
+        return InsideRows(self.attentions, self.trunk.trunk(), self.time.profiles(calls), self.experts.loads())
 
     def _entering(self, name: str) -> Callable[..., None]:
         def enter(module: nn.Module, args: Any) -> None:

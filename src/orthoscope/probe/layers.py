@@ -45,6 +45,7 @@ class Layer:
         trainable: Whether a parameter of the module requires a gradient.
         tokens: Number of tokens of a sequence that were compared; 0 without `token_view`.
         branch: Whether it is inside a residual branch: what it loses or shrinks, the skip connection keeps.
+        differentiable: Whether the output requires a gradient.
     """
 
     index: int
@@ -65,6 +66,7 @@ class Layer:
     trainable: bool = False
     tokens: int = 0
     branch: bool = False
+    differentiable: bool = True
 
     def __str__(self) -> str:
         size = "×".join(map(str, self.shape)) or "scalar"
@@ -147,6 +149,7 @@ def layers_of(observer: Observer) -> list[Layer]:
                 trainable=any(parameter.requires_grad for parameter in owned_parameters(call.module)),
                 tokens=0 if call.token_factors is None else call.token_factors.shape[1],
                 branch=call.branch,
+                differentiable=call.differentiable,
             )
         )
     return rows

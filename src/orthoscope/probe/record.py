@@ -13,12 +13,16 @@ from torch.nn.parameter import is_lazy
 
 from orthoscope.probe.attention import AttentionCall
 from orthoscope.probe.experts import ExpertLoad, unused_experts
+from orthoscope.probe.gates import behind_gates, closed_from, opened, worth_opening
 from orthoscope.probe.hooks import Observer, observable_modules, unwrapped
+from orthoscope.probe.initial_loss import InitialLoss, initial_loss
 from orthoscope.probe.layers import Layer, input_layer, layers_of
+from orthoscope.probe.parameters import ParameterTable, floating_parameters, parameter_table
 from orthoscope.probe.recurrence import TimeProfile
-from orthoscope.probe.restore import probing_mode, unguarded, untouched
-from orthoscope.probe.samples import Call, WholeBatch, as_call, copied, tensors_in
+from orthoscope.probe.restore import attributes_kept, probing_mode, unguarded, untouched
+from orthoscope.probe.samples import Call, Reading, WholeBatch, as_call, copied, tensors_in
 from orthoscope.probe.trunk import Trunk
+from orthoscope.probe.unused import unused_modules
 
 Loss = Callable[..., Tensor]
 _LINES = 30  # layers that a recording prints
@@ -43,6 +47,11 @@ class Recording:
         trunk: The residual stream; None for a network with fewer than three residual sums.
         time: One row per recurrent layer or cell.
         experts: One row per mixture of experts.
+        parameter_table: Weights and gradients of every parameter, at the start.
+        initial_loss: The loss beside that of guessing; None without a loss, and for a batch split over processes.
+        unused: Weight layers without a gradient on whose outputs the result does not depend: unused heads.
+        behind_gates: Modules whose gradients start after the first step of zero-initialized gates.
+        closed_from: Index of the call from which on samples are equal until that step; layers are measured after it.
     """
 
     input: Layer
@@ -57,6 +66,11 @@ class Recording:
     trunk: Trunk | None = None
     time: tuple[TimeProfile, ...] = ()
     experts: tuple[ExpertLoad, ...] = ()
+    parameter_table: ParameterTable = field(default_factory=ParameterTable, repr=False)
+    initial_loss: InitialLoss | None = None
+    unused: frozenset[str] = frozenset()
+    behind_gates: frozenset[str] = frozenset()
+    closed_from: int | None = None
 
     def __str__(self) -> str:
         shown = [str(layer) for layer in self.layers]
@@ -82,6 +96,11 @@ def record(
     progress: Callable[[str], None] | None = None,
 ) -> Recording:
     """Run a model on a batch once, forward and backward, and measure every module's output.
+
+    Zero-initialized gates (the last scale of a residual block, LayerScale, an output layer) pass no gradient on before
+    the first step. Where they hold gradients back, the gates take one step, the network runs once more, and the step is
+    taken back; layers are measured then only if nothing passes the trunk of the network before that step. A
+    trainable weight layer without a gradient is disturbed in one or a few more passes, to see whether anything uses it.
 
     The model is left bit-identical. A model under `DistributedDataParallel` or `fully_shard` is recorded by all of its
     processes together: each calls this with its part of the batch, of any size, and gets what one process would get
@@ -149,71 +168,151 @@ def _record(
     if samples.total == 1 and batch_statistics:
         batch_statistics = False
         notes.append("one sample has no batch statistics: normalization used its running ones")
-    with (
-        probing_mode(model, batch_statistics),
-        contextlib.closing(observer),
-        torch.enable_grad(),
-        samples.batch_norm(),
-    ):
-        torch.manual_seed(seed)  # for models that draw noise; the caller's state is restored with the rest
-        observer.attach(names)
-        # The gradient of a frozen layer's output is only seen if the graph starts before it; else it need not.
-        parameters = list(model.parameters())
-        differentiable = not parameters or not all(parameter.requires_grad for parameter in parameters)
-        device = samples.device or next((t.device for t in chain(parameters, model.buffers())), torch.device("cpu"))
-        args, kwargs = copied((call.args, dict(call.kwargs)), device, differentiable)
-        with observer.inside or contextlib.nullcontext():
-            output = model(*args, **kwargs)
-        samples.synchronize("forward pass")
-        if observer.inside is not None:
-            observer.inside.end_forward()
-        observer.backward = True
-        source = _backward(observer, output, call, loss, seed)
+    one_pass = _Pass(model, call, loss, seed)
+    with probing_mode(model, batch_statistics), torch.enable_grad(), samples.batch_norm():
+        source, first_loss = one_pass.run(observer, names)
         with unguarded():
-            observer.collect_gradients(model)
-            inside = observer.inside
-            experts = () if inside is None else inside.experts.loads()
+            table, layers = parameter_table(model, observer), tuple(layers_of(observer))
+        closed, unused = None, frozenset[str]()
+        if not samples.split:
+            closed = closed_from(layers, table) if worth_opening(table) else None
+            try:
+                unused = one_pass.unused(names, layers)
+                if worth_opening(table):
+                    again = Observer(samples, observer.max_samples)
+                    table, new_source = one_pass.opened(again, names if closed is not None else {}, table)
+            except Exception as error:  # the user's network may raise anything, and the first pass has succeeded
+                closed = None
+                notes.append(f"not looked at a second time: the second pass fails ({type(error).__name__}: {error})")
+            if closed is not None:
+                observer, source = again, f"{new_source}, after one step of the zero-initialized gates"
+        with unguarded():
+            inside = observer.inside_rows
             return Recording(
                 input=input_layer(call, observer),
-                layers=tuple(layers_of(observer)),
-                unobserved=_unobserved(observer, names, experts),
-                parameters=sum(parameter.numel() for parameter in parameters),
+                layers=tuple(layers_of(observer)) if closed is not None else layers,
+                unobserved=_unobserved(observer, names, inside.experts),
+                parameters=sum(parameter.numel() for parameter in model.parameters()),
                 samples=samples.total,
                 gradient_source=source,
                 notes=tuple(notes),
                 factors=tuple(one.factor for one in observer.calls) if keep_factors else (),
-                attention=() if inside is None else inside.attentions,
-                trunk=None if inside is None else inside.trunk.trunk(),
-                time=() if inside is None else inside.time.profiles(observer.calls),
-                experts=experts,
+                attention=inside.attention,
+                trunk=inside.trunk,
+                time=inside.time,
+                experts=inside.experts,
+                parameter_table=table,
+                initial_loss=first_loss,
+                unused=unused,
+                behind_gates=behind_gates(table),
+                closed_from=closed,
             )
 
 
-def _backward(observer: Observer, output: Any, call: Call, loss: Loss | None, seed: int) -> str:
-    """Differentiate the loss, or a random direction at the output, and return which in words.
+@dataclass(frozen=True)
+class _Pass:
+    """One pass of a model on a batch, the same every time."""
+
+    model: nn.Module
+    call: Call
+    loss: Loss | None
+    seed: int
+
+    def forward(self, samples: Any) -> Any:
+        """Run the model on a copy of the batch, with the same random numbers every time."""
+        torch.manual_seed(self.seed)  # for models that draw noise; the caller's state is restored with the rest
+        # The gradient of a frozen layer's output is only seen if the graph starts before it; else it need not.
+        parameters = list(self.model.parameters())
+        differentiable = not parameters or not all(parameter.requires_grad for parameter in parameters)
+        device = samples.device or next(
+            (t.device for t in chain(parameters, self.model.buffers())), torch.device("cpu")
+        )
+        args, kwargs = copied((self.call.args, dict(self.call.kwargs)), device, differentiable)
+        return self.model(*args, **kwargs)
+
+    def run(self, observer: Observer, names: Mapping[str, nn.Module]) -> tuple[str, InitialLoss | None]:
+        """Run forward and backward, with the observer's hooks on the named modules.
+
+        Returns what was differentiated, in words, and the loss beside that of guessing.
+        """
+        # With a batch that is split over processes there is one pass only, and FSDP keeps state in its attributes.
+        kept = contextlib.nullcontext() if observer.samples.split else attributes_kept(self.model)
+        with kept, contextlib.closing(observer):
+            observer.attach(names)
+            with observer.inside or contextlib.nullcontext():
+                output = self.forward(observer.samples)
+            observer.samples.synchronize("forward pass")
+            if observer.inside is not None:
+                observer.inside.end_forward()
+            observer.backward = True
+            found = _backward(observer, output, self.call, self.loss, self.seed)
+            with unguarded():
+                observer.collect_gradients(self.model)
+        return found
+
+    def opened(
+        self, observer: Observer, names: Mapping[str, nn.Module], table: ParameterTable
+    ) -> tuple[ParameterTable, str]:
+        """Run again after one step of the gates: the table with the new gradients, and what was differentiated."""
+        with opened(self.model, table):
+            source, _ = self.run(observer, names)
+        norms = observer.weight_gradients
+        named = floating_parameters(self.model)
+        return table.opened({name: norms[id(p)] for name, p in named if id(p) in norms}), source
+
+    def unused(self, names: Mapping[str, nn.Module], layers: Sequence[Layer]) -> frozenset[str]:
+        """Names of trainable weight layers without a gradient on whose outputs the result does not depend."""
+        samples = WholeBatch(self.call.samples)
+        reached = {one.name for one in layers if one.gradient_norm is not None or one.weight_gradient_norm is not None}
+        cut = {one.name: names[one.name] for one in layers if one.depth is not None and one.trainable}
+
+        def result() -> Tensor:
+            with attributes_kept(self.model):
+                tensor, _ = _differentiated(samples, self.forward(samples), self.call, self.loss)
+            return torch.zeros(()) if tensor is None else tensor
+
+        cut = {name: module for name, module in cut.items() if name not in reached}
+        return unused_modules(cut, result, torch.Generator().manual_seed(self.seed)) if reached else frozenset()
+
+
+def _differentiated(samples: Any, output: Any, call: Call, loss: Loss | None) -> tuple[Tensor | None, Reading | None]:
+    """The tensor that is differentiated: the loss, or without one the output, as it is read."""
+    if loss is not None:
+        return _loss_value(loss, output, call.target), None
+    reading = samples.read(output, "the model's output")
+    floating = (t for t in tensors_in(output) if t.is_floating_point())
+    return next(floating, None) if reading is None else reading.tensor, reading
+
+
+def _backward(
+    observer: Observer, output: Any, call: Call, loss: Loss | None, seed: int
+) -> tuple[str, InitialLoss | None]:
+    """Differentiate the loss, or a random direction at the output; return which in words, and the loss itself.
 
     A head whose weight is zero at initialization passes no gradient on; then a second time, from the head's input.
     """
     samples = observer.samples
     generator = torch.Generator().manual_seed(seed)
-    if loss is None:
-        reading = samples.read(output, "the model's output")
-        floating = (t for t in tensors_in(output) if t.is_floating_point())
-        tensor = next(floating, None) if reading is None else reading.tensor
-        source = "a random unit direction at the output"
-    else:
-        reading, tensor, source = None, _loss_value(loss, output, call.target), "the loss"
+    tensor, reading = _differentiated(samples, output, call, loss)
+    source, first_loss = "a random unit direction at the output", None
+    if loss is not None:
         samples.synchronize("the loss")
+        source = "the loss"
+        if tensor is not None and not samples.split:
+            first_loss = initial_loss(loss, output, call.target, float(tensor.detach()))
     if tensor is None or not tensor.requires_grad:
-        return ""
-    head_is_zero = observer.latest is not None and observer.zero_weights([observer.latest[0]])[0]
+        return "", first_loss
+    head = None if observer.latest is None else observer.latest[0]
+    trainable = head is not None and any(scale.requires_grad for scale in head.scales)
+    # Every process asks, also where the answer is known.
+    head_is_zero = head is not None and observer.zero_weights([head])[0] and trainable
     _differentiate(tensor, samples.direction(tensor, reading, generator), retain_graph=head_is_zero)
     head_input = observer.blocked_head_input() if head_is_zero else None
     if head_input is None:
-        return source
+        return source, first_loss
     reading = samples.read(head_input, "the input of the head")
     _differentiate(head_input, samples.direction(head_input, reading, generator.manual_seed(seed)))
-    return "a random unit direction at the input of the head, whose weight is zero by design"
+    return "a random unit direction at the input of the head, whose weight is zero by design", first_loss
 
 
 def _differentiate(tensor: Tensor, direction: Tensor, retain_graph: bool = False) -> None:

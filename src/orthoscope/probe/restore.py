@@ -57,6 +57,15 @@ def untouched(model: nn.Module) -> Iterator[None]:
             yield
 
 
+@contextlib.contextmanager
+def attributes_kept(model: nn.Module) -> Iterator[None]:
+    """Context after which every module has the attributes of before: caches of one pass must not serve the next."""
+    with contextlib.ExitStack() as restored:
+        for module in model.modules():
+            restored.callback(_Attributes(module).restore)
+        yield
+
+
 def _restore_flag(tensor: Tensor, requires_grad: bool) -> None:
     if tensor.requires_grad is not requires_grad:
         tensor.requires_grad_(requires_grad)

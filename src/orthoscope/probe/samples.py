@@ -321,9 +321,15 @@ class WholeBatch:
         """Norms over the whole batch from those of this process's part: as they are."""
         return list(norms)
 
-    def gradient_norms(self, parameters: Sequence[nn.Parameter]) -> dict[int, float]:
-        """Norm of the gradient, by id of the parameter; without those that have none."""
-        return {id(parameter): norm(parameter.grad) for parameter in parameters if parameter.grad is not None}
+    def gradient_sizes(self, parameters: Sequence[nn.Parameter]) -> dict[int, tuple[float, float]]:
+        """Norm of the gradient and sum of its absolute values, by id of the parameter; without those that have none."""
+        held = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
+        sums = norms_of([gradient for _, gradient in held], order=1)
+        return {id(one): (norm(gradient), total or 0.0) for (one, gradient), total in zip(held, sums, strict=True)}
+
+    def weight_norms(self, parameters: Sequence[nn.Parameter]) -> list[float]:
+        """Norms of the parameters."""
+        return [number or 0.0 for number in norms_of(parameters)]
 
 
 def unit_direction(shape: Sequence[int], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
@@ -372,3 +378,30 @@ def norm(gradient: Tensor) -> float:
         return 0.0
     wide = torch.complex128 if gradient.is_complex() else torch.float64
     return float(torch.linalg.vector_norm(gradient.cpu().to(wide)))
+
+
+@torch.no_grad()
+def norms_of(tensors: Sequence[Tensor | None], order: int = 2) -> list[float | None]:
+    """The norms of the tensors, None of None; those of one device and type are stacked and fetched together.
+
+    Each is one sum in single precision, to a few digits; `norm` is for those that are shown.
+    """
+    found: list[float | None] = [None] * len(tensors)
+    by_kind: dict[tuple[torch.device, torch.dtype], list[tuple[int, Tensor]]] = {}
+    for position, tensor in enumerate(tensors):
+        if tensor is not None:
+            size = _norm(tensor.detach(), order)
+            by_kind.setdefault((size.device, size.dtype), []).append((position, size))
+    for norms in by_kind.values():
+        stacked = torch.stack([one for _, one in norms]).tolist()
+        for (position, _), number in zip(norms, stacked, strict=True):
+            found[position] = number
+    return found
+
+
+def _norm(tensor: Tensor, order: int) -> Tensor:
+    if tensor.layout is not torch.strided:
+        tensor = tensor.coalesce().values() if tensor.is_sparse else tensor.to_dense()
+    # Sums over many numbers, and squares of small ones, need more than half precision.
+    wide = tensor if tensor.is_complex() or tensor.element_size() >= 4 else tensor.float()
+    return torch.linalg.vector_norm(wide, order)

@@ -16,7 +16,12 @@ from orthoscope.report.wording import printable
 LABEL_WIDTH = 13  # columns, with the space after it
 _TEXT_WIDTH = 110
 _NAMES_SHOWN = 4
-_COLORS = {Verdict.HEALTHY: "bold green", Verdict.AT_RISK: "bold yellow", Verdict.SICK: "bold red"}
+_COLORS = {
+    Verdict.HEALTHY: "bold green",
+    Verdict.UNKNOWN: "bold cyan",
+    Verdict.AT_RISK: "bold yellow",
+    Verdict.SICK: "bold red",
+}
 
 
 def labeled(label: str, content: str | Text, style: str = "") -> Table:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from orthoscope.diagnosis.checks import ENOUGH_DIRECTIONS
 from orthoscope.diagnosis.diagnosis import Diagnosis
 from orthoscope.diagnosis.expectations import Expectation
-from orthoscope.diagnosis.rules import RULES, judge
+from orthoscope.diagnosis.rules import findings_of
 from orthoscope.probe import Layer, record
 from orthoscope.probe.hooks import class_name, unwrapped
 from orthoscope.probe.record import Loss
@@ -31,7 +31,7 @@ def checkup(model: nn.Module, call: Call, loss: Loss | None, batch_statistics: b
     return Diagnosis(
         name=class_name(unwrapped(model)),
         recording=recording,
-        findings=tuple(judge(rule, recording) for rule in RULES),
+        findings=findings_of(recording),
         expected=Expectation(refusal=_TRAINED),
         seconds=time.perf_counter() - start,
     )

@@ -180,7 +180,7 @@ class Watch(Viewed):
             warnings.warn(f"orthoscope could not {verb} {sentence}", RiskWarning, stacklevel=3)
 
     def _act_on_verdict(self, diagnosis: Diagnosis) -> None:
-        if self._on_risk is None or diagnosis.verdict is Verdict.HEALTHY:
+        if self._on_risk is None or diagnosis.verdict.rank < Verdict.AT_RISK.rank:
             return
         sentence = f"after {self.step} steps the network is {diagnosis.verdict}: {diagnosis.summary}"
         if diagnosis.verdict.rank > self._worst.rank:

@@ -143,6 +143,7 @@ class Finding(Part):
     state: Annotated[State, "Whether it was found, was not found, or could not be checked."]
     severity: Annotated[Verdict, "How bad it is."]
     layer: Annotated[str | None, "Module where it begins."]
+    cause: Annotated[str | None, 'Module to change, or "input"; null if no single one explains it.'] = None
     reason: Annotated[str, "One sentence: what was found, or why it was not checked."]
     value: Annotated[Number | None, "What was measured."]
     standard_error: Annotated[Number | None, "Its standard error, where it is an estimate."]
@@ -159,6 +160,27 @@ class Risk(Part):
     accuracy: Annotated[Number, "Share of other networks for which the verdict was right."]
     false_alarms: Annotated[Number, "Share of other networks that train and were called sick."]
     tested_on: Annotated[int, "Number of those other networks."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitialLoss(Part):
+    """The loss before training, beside that of outputs that do not depend on the input."""
+
+    value: Annotated[Number | None, "Loss of the batch; null if it is nan or infinite."]
+    kind: Annotated[str, "Kind of the loss, where it is recognized; else empty."]
+    guessing: Annotated[Number | None, "Loss of a constant output, such as equal logits; null if it is not known."]
+    best_constant: Annotated[Number | None, "Loss of the best constant output on these targets; null if unknown."]
+    reason: Annotated[str, "Why the loss of guessing is not known; empty if it is."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning(Part):
+    """What can be trained, and what a first step does to the loss, to first order and per unit of learning rate."""
+
+    trainable: Annotated[int, "Trainable parameters.", NOT_NEGATIVE]
+    connected: Annotated[int, "Trainable parameters that are connected with the loss.", NOT_NEGATIVE]
+    sgd_decrease: Annotated[Number | None, "Decrease by a step along the gradient."]
+    sign_decrease: Annotated[Number | None, "Decrease by a step along the sign of the gradient, as the first of Adam."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +227,10 @@ class DiagnosisDocument(Part, drawn=True):
 
     schema: Literal["orthoscope.diagnosis/3"] = "orthoscope.diagnosis/3"
     name: Annotated[str, "Name of the network, or what was asked for."]
-    verdict: Annotated[Verdict, "The worst of the findings."]
+    verdict: Annotated[Verdict, "What follows from the risk."]
+    optimizer: Annotated[
+        Literal["adamw", "sgd", "muon"] | None, "Optimizer that the network is to be trained with, if that was said."
+    ] = None
     summary: Annotated[str, "One sentence: what was found, or that nothing was."]
     next_steps: Annotated[tuple[str, ...], "What to do now, one sentence each; a command is between backquotes."]
     risk: Annotated[Risk, "Probability that the network does not train."]
@@ -222,6 +247,10 @@ class DiagnosisDocument(Part, drawn=True):
     prediction: Annotated[PredictionSummary, "What theory says of the whole network."]
     parameters: Annotated[int, "Number of parameters.", NOT_NEGATIVE]
     samples: Annotated[int, "Samples in the batch.", NOT_NEGATIVE]
+    learning: Annotated[
+        Learning | None, "What can be trained, and what a first step does; absent in older documents."
+    ] = None
+    initial_loss: Annotated[InitialLoss | None, "The loss before training; absent if none was given."] = None
     gradient_of: Annotated[str | None, "What was differentiated; null if nothing could be."]
     input: Annotated[Layer, "The batch; theory starts there.", {"properties": {"predicted": {"type": "null"}}}]
     layers: Annotated[tuple[Layer, ...], "Every module call, in order."]
