@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from orthoscope.init.weights import WeightLayer, check_unsharded, weight_layers
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.restore import probing_mode, untouched
-from orthoscope.probe.samples import Call, as_call, copied, tensors_in
+from orthoscope.probe.samples import Call, copied, tensors_in
 
 
 @runtime_checkable

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from orthoscope.init.schemes import initialize_
 from orthoscope.init.weights import WeightLayer, check_accepted, check_unsharded, fill_, weight_blocks, weight_layers
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.restore import probing_mode, untouched
-from orthoscope.probe.samples import as_call, copied
+from orthoscope.probe.samples import copied
 
 
 def lsuv_(

@@ -15,8 +15,9 @@ from torch.nn import functional as F
 from orthoscope.data import load
 from orthoscope.data.dataset import python_manual
 from orthoscope.linalg import haar
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.restore import probing_mode, untouched
-from orthoscope.probe.samples import as_call, tensors_in
+from orthoscope.probe.samples import tensors_in
 from orthoscope.training import Loss, train
 
 _CLASSES = 10

@@ -11,11 +11,12 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from orthoscope.init.weights import weight_layers
 from orthoscope.models.blocks import ResidualBlock
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.hooks import unwrapped
 from orthoscope.probe.jacobians.branches import IDENTITY, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
 from orthoscope.probe.jacobians.residual import recorded
-from orthoscope.probe.samples import as_call, tensors_in
+from orthoscope.probe.samples import tensors_in
 
 
 def scale_branches_(model: nn.Module, batch: Any, scale: float | None = None) -> list[str]:

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.hooks import Observer, observable_modules, unwrapped
 from orthoscope.probe.layers import Layer, input_layer, layers_of
+from orthoscope.probe.losses import Loss, loss_value, own_loss, takes_target
 from orthoscope.probe.restore import probing_mode, unguarded, untouched
-from orthoscope.probe.samples import Call, WholeBatch, as_call, copied, tensors_in
+from orthoscope.probe.samples import Call, WholeBatch, copied, tensors_in
 
-Loss = Callable[..., Tensor]
 _LINES = 30  # layers that a recording prints
 _NEVER_CALLED = "never called: its parent uses it directly, or not at all"
 
@@ -78,9 +79,11 @@ def record(
 
     Args:
         model: Any module.
-        batch: What the model is called with: a tensor, a tuple, a dict of keyword arguments, or a DataLoader.
+        batch: What the model is called with: a tensor, a tuple, a dict, a graph, or a DataLoader, with or without a
+            target (`probe.batches.as_call`).
         loss: `loss(output)`, or `loss(output, target)` if the batch brings a target; taken for a mean over samples.
-            Without it the gradient is that of a random direction of unit length in output space.
+            Without it the gradient is that of the loss that the model itself returns (`output.loss`), or else of a
+            random direction of unit length in output space.
         max_samples: Metrics compare at most so many samples, evenly spaced; batch norm always sees the whole batch.
         batch_statistics: Whether batch norm uses the statistics of the batch, as in training, or its running ones.
         seed: Seed of the random direction, and of models that draw noise.
@@ -105,9 +108,9 @@ def record(
     processes = _processes(model)
     model = unwrapped(model)
     with contextlib.nullcontext() if processes is None else processes.together():
-        call = as_call(model, batch, with_target=loss is not None)
         _require_values(model)
         with untouched(model), contextlib.nullcontext() if processes is None else processes.resharded(model):
+            call = as_call(model, batch, with_target=takes_target(loss))
             samples = WholeBatch(call.samples) if processes is None else processes.split_batch(call.samples)
             observer = Observer(samples, max_samples, progress)
             return _record(model, call, loss, observer, batch_statistics, seed, keep_factors)
@@ -174,13 +177,16 @@ def _backward(observer: Observer, output: Any, call: Call, loss: Loss | None, se
     """
     samples = observer.samples
     generator = torch.Generator().manual_seed(seed)
-    if loss is None:
+    tensor: Tensor | None
+    if loss is None and (own := own_loss(output)) is not None:
+        reading, tensor, source = None, own, "the model's own loss"
+    elif loss is None:
         reading = samples.read(output, "the model's output")
         floating = (t for t in tensors_in(output) if t.is_floating_point())
         tensor = next(floating, None) if reading is None else reading.tensor
         source = "a random unit direction at the output"
     else:
-        reading, tensor, source = None, _loss_value(loss, output, call.target), "the loss"
+        reading, tensor, source = None, loss_value(loss, output, call.target), "the loss"
         samples.synchronize("the loss")
     if tensor is None or not tensor.requires_grad:
         return ""
@@ -199,24 +205,6 @@ def _differentiate(tensor: Tensor, direction: Tensor, retain_graph: bool = False
         # Users see their own warnings when they train: not a second time here.
         warnings.simplefilter("ignore")
         torch.autograd.backward(tensor, direction, retain_graph=retain_graph)
-
-
-def _loss_value(loss: Loss, output: Any, target: Any) -> Tensor:
-    if isinstance(target, Tensor):
-        device = next((t.device for t in tensors_in(output)), target.device)
-        target = target.to(device)
-    try:
-        value = loss(output) if target is None else loss(output, target)
-    except TypeError as error:
-        if target is not None:
-            raise
-        raise ValueError(
-            f"loss(output) fails ({error}): for a loss that compares with targets, give a batch (inputs, targets)"
-        ) from error
-    if not isinstance(value, Tensor) or value.numel() != 1:
-        shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(f"the loss must be one number in a tensor, got {shape}: reduce it, for example by its mean")
-    return value
 
 
 def _require_values(model: nn.Module) -> None:
