@@ -228,3 +228,17 @@ def _is_dict(parameter: inspect.Parameter) -> bool:
     if isinstance(annotation, type) and (typing.is_typeddict(annotation) or issubclass(annotation, Mapping)):
         return True
     return any(word in str(annotation).lower() for word in ("dict", "mapping"))
+
+
+def calls_of(model: nn.Module, batches: Any, with_target: bool = True) -> Iterator[Call]:
+    """Read every batch of a loader or a list, each as `as_call` reads the first batch of a loader."""
+    forward = _forward(unwrapped(model))
+    for batch in batches:
+        yield batch if isinstance(batch, Call) else _read(forward, batch, with_target, from_loader=True)
+
+
+def is_one_batch(batches: Any) -> bool:
+    """Whether this is one batch, and not several: a list of anything but tensors is several, as loaders are."""
+    if isinstance(batches, list):
+        return bool(batches) and isinstance(batches[0], Tensor)
+    return not isinstance(batches, Iterator) and not _is_loader(batches)
