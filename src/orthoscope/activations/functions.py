@@ -86,17 +86,21 @@ def may_add(kind: type) -> bool:
     if methods is None:
         return True
     for method, _ in methods:
+        # What a loop or an assignment names, as in `for block in self.blocks`, is a module with a source of its own.
+        local = {node.id for node in ast.walk(method) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         for node in ast.walk(method):
             if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Add):
                 return True
-            if isinstance(node, ast.Call) and (_name_of(node.func) in _ADDING or _is_unknown(node.func)):
+            if isinstance(node, ast.Call) and (_name_of(node.func) in _ADDING or _is_unknown(node.func, local)):
                 return True
     return False
 
 
-def _is_unknown(function: ast.expr) -> bool:
+def _is_unknown(function: ast.expr, local: set[str]) -> bool:
     """Whether a function is called by a bare name that is not one of Python: its source may add."""
-    return isinstance(function, ast.Name) and not hasattr(builtins, function.id) and function.id not in MODULES
+    return isinstance(function, ast.Name) and not (
+        hasattr(builtins, function.id) or function.id in MODULES or function.id in local
+    )
 
 
 def _calls(kind: type) -> tuple[FunctionCall, ...]:
