@@ -30,6 +30,7 @@ def reset_biases(diagnosis: Diagnosis) -> Prescription | None:
         "biases reset to zero",
         f"the biases of {_listed(shifted)} are so far below zero that most units behind them are off for every sample",
         (Change(zero_biases_, f"{HERE}.zero_biases_", (shifted,)),),
+        named=True,
     )
 
 
@@ -45,6 +46,7 @@ def new_layers(diagnosis: Diagnosis) -> Prescription | None:
         f"the weights of {_listed(names)} are zero, have a single direction or leave every unit off: drawn as torch "
         "draws those of a new layer",
         (Change(redraw_, f"{HERE}.redraw_", (names,), seed=SEED),),
+        named=True,
     )
 
 
@@ -56,6 +58,7 @@ def open_gates(diagnosis: Diagnosis) -> Prescription | None:
             "parameters unfrozen",
             "no parameter requires a gradient: nothing can be trained",
             (Change(unfreeze_, f"{HERE}.unfreeze_"),),
+            named=True,
         )
     if not faults.frozen_zero:
         return None
@@ -63,6 +66,7 @@ def open_gates(diagnosis: Diagnosis) -> Prescription | None:
         "zero gates unfrozen",
         f"{_listed(faults.frozen_zero)} zero and frozen: what they multiply is never used",
         (Change(unfreeze_, f"{HERE}.unfreeze_", (faults.frozen_zero,)),),
+        named=True,
     )
 
 
@@ -76,6 +80,7 @@ def scaled_attention(diagnosis: Diagnosis) -> Prescription | None:
         "attention logits of unit scale",
         "the softmax of large logits picks one token and passes no gradient: queries and keys are scaled to unit size",
         (Change(scale_attention_, f"{HERE}.scale_attention_", (faults.queries,), batch=True),),
+        named=True,
     )
 
 
@@ -89,6 +94,7 @@ def without_softmax(diagnosis: Diagnosis) -> Prescription | None:
         "cross entropy applies a softmax itself: after a second one probabilities differ too little to learn",
         (Change(remove_softmax_, f"{HERE}.remove_softmax_", (last.name,)),),
         architecture=True,
+        named=True,
     )
 
 
@@ -105,6 +111,7 @@ def standardized_input(diagnosis: Diagnosis) -> Prescription | None:
         "feature is normalized with the statistics of the batch; better, normalize the data",
         (Change(normalize_input_, f"{HERE}.normalize_input_", batch=True),),
         architecture=True,
+        named=True,
     )
 
 

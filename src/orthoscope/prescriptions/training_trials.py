@@ -49,7 +49,7 @@ def fix_by_training(
     beginnings = [State(copy.deepcopy(unwrapped(model)), plan.diagnosis, ())]
     for number in range(min(steps, _MOST_COMBINED)):
         found = [one for state in beginnings for one in _candidates(plan, state, batch, measured, tried)]
-        found = _distinct(sorted(found, key=lambda one: one.rank(axes(plan.diagnosis))))
+        found = _distinct(sorted(found, key=lambda one: _order(plan, one)))
         # Beyond single prescriptions there are many combinations: the most promising ones.
         found = found[:_MOST_TRAINED] if number else found
         share = _part(progress, 0.1 + 0.9 * number / _MOST_COMBINED, 0.9 / _MOST_COMBINED)
@@ -109,6 +109,12 @@ def _candidates(
         if after is not None:
             found.append(after)
     return found
+
+
+def _order(plan: Plan, candidate: State) -> tuple[bool, int, bool, tuple[bool, tuple[float, ...]]]:
+    """Sort key: what names a layer as the cause first, then the better verdict, then weights before architecture."""
+    named, built = (any(getattr(step, name) for step in candidate.steps) for name in ("named", "architecture"))
+    return not named, candidate.diagnosis.verdict.rank, built, candidate.rank(axes(plan.diagnosis))
 
 
 def _distinct(candidates: list[State]) -> list[State]:
