@@ -9,8 +9,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-Inputs = Tensor | tuple[Tensor, ...]  # a tuple holds the arguments of one call
+from orthoscope.probe.losses import Loss, call_loss
+from orthoscope.probe.samples import Call, chosen_samples, mapped
+
+# Inputs and targets, of which a tuple of inputs is several arguments; or the arguments by name, with a target or none.
+Batch = tuple[Tensor | tuple[Tensor, ...], Tensor] | Call
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class History:
     """The losses of every step, and why the loop ended."""
 
     losses: list[float] = field(default_factory=list)
-    stopped: str = ""  # "done", "diverged", "stalled" or what a callback returned
+    stopped: str = ""  # "done", "diverged", "no gradient", "stalled" or what a callback returned
 
     @property
     def best(self) -> float:
@@ -64,13 +67,23 @@ def minibatches(
     return epoch
 
 
+def pieces(call: Call, size: int, generator: torch.Generator | None = None) -> Callable[[], Iterator[Call]]:
+    """`minibatches` of the samples of a call; see `probe.samples.divisible`."""
+
+    def epoch() -> Iterator[Call]:
+        for indices in torch.randperm(call.samples, generator=generator).split(size):
+            yield chosen_samples(call, indices)
+
+    return epoch
+
+
 def train(
     model: nn.Module,
-    epoch: Callable[[], Iterable[tuple[Inputs, Tensor]]],
+    epoch: Callable[[], Iterable[Batch]],
     optimizer: Optimizer,
     *,
     steps: int,
-    loss: Loss = nn.functional.cross_entropy,
+    loss: Loss | None = nn.functional.cross_entropy,
     schedule: LRScheduler | None = None,
     callback: Callable[[Step], str | None] | None = None,
     patience: int | None = None,
@@ -80,30 +93,30 @@ def train(
 
     Args:
         model: Trained in place; every module keeps its training mode afterwards.
-        epoch: Returns the `(inputs, targets)` batches of one epoch; see `minibatches`. Inputs that are a tuple are the
-            several arguments of the model.
+        epoch: Returns the `(inputs, targets)` batches of one epoch, or calls; see `minibatches`. Inputs that are a
+            tuple are the several arguments of the model.
         optimizer: Any torch optimizer, also one that evaluates a closure several times.
         steps: Number of optimizer steps.
-        loss: Function of outputs and targets.
+        loss: Function of outputs and targets, or of outputs; None for the loss that the model returns, or the usual one
+            of its targets (`probe.losses.call_loss`).
         schedule: Stepped after every optimizer step.
         callback: Called after every step; a string that it returns stops training and becomes `History.stopped`.
         patience: Stop ("stalled") if the loss has not improved for so many steps.
         clip: Called between backward pass and step; may change gradients.
 
     Returns:
-        The losses. Training also stops ("diverged") at a loss that is not finite, before that step is taken.
+        The losses. Training also stops, before that step is taken, at a loss that is not finite ("diverged"), or that
+        depends on no parameter ("no gradient").
     """
     history = History()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     modes = [(module, module.training) for module in model.modules()]
     model.train()
     try:
-        for number, (turn, inputs, targets) in enumerate(_steps(epoch, steps), start=1):
-            arguments = inputs if isinstance(inputs, tuple) else (inputs,)
-            placed = tuple(argument.to(device) for argument in arguments)
-            value = _step(model, placed, targets.to(device), optimizer, loss, clip)
+        for number, (turn, batch) in enumerate(_steps(epoch, steps), start=1):
+            value, stopped = _step(model, _placed(batch, device), optimizer, loss, clip)
             history.losses.append(value)
-            history.stopped = _reason_to_stop(history, patience)
+            history.stopped = stopped or _reason_to_stop(history, patience)
             if not history.stopped and callback is not None:
                 history.stopped = callback(Step(number, turn, value, model)) or ""
             if history.stopped:
@@ -117,37 +130,47 @@ def train(
     return history
 
 
-def _steps(epoch: Callable[[], Iterable[tuple[Inputs, Tensor]]], steps: int) -> Iterator[tuple[int, Inputs, Tensor]]:
+def _steps(epoch: Callable[[], Iterable[Batch]], steps: int) -> Iterator[tuple[int, Batch]]:
     taken = turn = 0
     while taken < steps:
         turn += 1
         before = taken
-        for inputs, targets in epoch():
+        for batch in epoch():
             if taken == steps:
                 return
             taken += 1
-            yield turn, inputs, targets
+            yield turn, batch
         if taken == before:
             raise ValueError("the data is empty: an epoch gave no batch")
 
 
-class _DivergedError(ArithmeticError):
-    """The loss, its only argument, is not finite."""
+def _placed(batch: Batch, device: torch.device) -> Call:
+    """The batch as a call, its tensors on the device of the model."""
+    if not isinstance(batch, Call):
+        inputs, target = batch
+        batch = Call(inputs if isinstance(inputs, tuple) else (inputs,), target=target)
+    parts = (tuple(batch.args), dict(batch.kwargs), batch.target)
+    return Call(*mapped(parts, lambda tensor: tensor.to(device)))
+
+
+class _StoppedError(ArithmeticError):
+    """Raised with the loss, and the reason why no step can be taken: the weights stay unchanged."""
 
 
 def _step(
     model: nn.Module,
-    inputs: tuple[Tensor, ...],
-    targets: Tensor,
+    batch: Call,
     optimizer: Optimizer,
-    loss: Loss,
+    loss: Loss | None,
     clip: Callable[[nn.Module], None] | None,
-) -> float:
+) -> tuple[float, str]:
     def closure() -> float:
         optimizer.zero_grad(set_to_none=True)
-        value = loss(model(*inputs), targets)
+        value = call_loss(loss, model(*batch.args, **batch.kwargs), batch.target)
         if not bool(value.isfinite()):
-            raise _DivergedError(float(value.detach()))  # before the step: the weights stay unchanged
+            raise _StoppedError(float(value.detach()), "diverged")
+        if not value.requires_grad:
+            raise _StoppedError(float(value.detach()), "no gradient")
         value.backward()
         if clip is not None:
             clip(model)
@@ -155,9 +178,9 @@ def _step(
 
     # A closure works for every optimizer, also for those that evaluate the loss several times, such as LBFGS.
     try:
-        return float(optimizer.step(closure))
-    except _DivergedError as diverged:
-        return float(diverged.args[0])
+        return float(optimizer.step(closure)), ""
+    except _StoppedError as stopped:
+        return stopped.args
 
 
 def _reason_to_stop(history: History, patience: int | None) -> str:

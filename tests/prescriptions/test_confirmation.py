@@ -13,8 +13,10 @@ from torch import nn
 import orthoscope
 from orthoscope import report
 from orthoscope.models import MLP, Transformer
-from orthoscope.prescriptions._tasks import constant_loss, fitting_task
+from orthoscope.prescriptions._baselines import Comparable, constant_loss
+from orthoscope.prescriptions._tasks import fitting_examples
 from orthoscope.prescriptions.confirmation import trained
+from orthoscope.probe.samples import Call
 
 BATCH = torch.randn(16, 20, generator=torch.Generator().manual_seed(0))
 
@@ -54,30 +56,29 @@ def test_guessing_is_the_entropy_of_the_labels_and_the_variance_of_numbers() -> 
     labels = torch.tensor([0, 0, 0, 1])
     inputs = torch.zeros(4, 2)
     entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
-    found = constant_loss([(inputs, labels)], torch.zeros(4, 2), nn.functional.cross_entropy)
+    found = constant_loss(Comparable((Call((inputs,), target=labels),), torch.zeros(4, 2), nn.functional.cross_entropy))
     assert found == pytest.approx(entropy, abs=1e-5)
     numbers = torch.tensor([[1.0], [2.0], [3.0], [6.0]])
-    found = constant_loss(
-        [(inputs[:3], numbers[:3]), (inputs[3:], numbers[3:])], torch.zeros(4, 1), nn.functional.mse_loss
-    )
+    calls = tuple(Call((inputs[part],), target=numbers[part]) for part in (slice(3), slice(3, 4)))
+    found = constant_loss(Comparable(calls, torch.zeros(3, 1), nn.functional.mse_loss))
     assert found == pytest.approx(numbers.var(correction=0).item(), abs=1e-5)
 
 
 def test_embedded_data_is_made_to_fit() -> None:
-    images = fitting_task(orthoscope.models.ConvNet(depth=1, channels=2), torch.zeros(4, 3, 12, 10))
+    images = fitting_examples(orthoscope.models.ConvNet(depth=1, channels=2), torch.zeros(4, 3, 12, 10))
     assert images.inputs.shape[1:] == (3, 12, 10)
-    vectors = fitting_task(mlp(1, "he"), BATCH)
+    vectors = fitting_examples(mlp(1, "he"), BATCH)
     assert vectors.inputs.shape[1] == 20
     assert vectors.inputs.std().item() == pytest.approx(1, abs=1e-3)
     tokens = Transformer(depth=1, width=8, heads=2, vocabulary=128, length=6)
-    text = fitting_task(tokens, torch.zeros(2, 6, dtype=torch.long))
+    text = fitting_examples(tokens, torch.zeros(2, 6, dtype=torch.long))
     assert torch.equal(text.inputs[:, 1:], text.targets[:, :-1])
     for model, batch in (
         (MLP(depth=1, width=20, out_features=3), BATCH),
         (Transformer(depth=1, width=8, heads=2, vocabulary=16, length=6), torch.zeros(2, 6, dtype=torch.long)),
     ):
         with pytest.raises(ValueError, match="give a loader"):
-            fitting_task(model, batch)
+            fitting_examples(model, batch)
 
 
 @pytest.mark.slow
@@ -103,7 +104,7 @@ def test_data_and_loss_of_the_user_are_taken() -> None:
     [
         ({"steps": 3}, "give at least 10"),
         ({"learning_rates": ()}, "at least one"),
-        ({"optimizer": "magic"}, "choose one of sgd, adam"),
+        ({"optimizer": "magic"}, "choose one of adamw, sgd, muon"),
         ({"batch": None}, "there is no training data"),
         ({"batches": []}, "the data is empty"),
     ],

@@ -16,7 +16,7 @@ from orthoscope.cli._fix_target import write_weights
 from orthoscope.diagnosis.inspection import doubt_that_drawn
 from orthoscope.findings import Verdict
 from orthoscope.models import MLP
-from orthoscope.prescriptions import FixOutcome, Prescription
+from orthoscope.prescriptions import FixOutcome, Prescription, fixes
 from orthoscope.prescriptions import trials as fixing
 from orthoscope.prescriptions.comparison import Axes, Axis, kept
 from orthoscope.prescriptions.prescription import Change
@@ -272,7 +272,8 @@ def test_what_the_rule_keeps_is_not_hidden_by_what_it_does_not_and_any_error_is_
         return found
 
     monkeypatch.setattr(fixing, "diagnose", measured)
-    monkeypatch.setattr(fixing, "axes", lambda found: found.name if isinstance(found.name, Axes) else start)
+    for room in (fixing, fixes):
+        monkeypatch.setattr(room, "axes", lambda found: found.name if isinstance(found.name, Axes) else start)
     steps = (
         Prescription("broken", "for the test", (Change(fail, "fail"),)),
         step_to("harms", (HEALTHY, 0.1), (AT_RISK, 5.0)),  # at risk only, but gradients were healthy

@@ -687,7 +687,7 @@ export interface ConfirmationDocument {
 }
 
 /** How a fix ended. */
-export type FixOutcome = "fixed" | "improved" | "healthy before" | "trained weights left alone" | "nothing helped";
+export type FixOutcome = "fixed" | "improved" | "healthy before" | "trained weights left alone" | "refuted by training" | "nothing helped";
 
 /** Short trainings of the network before and after a fix. */
 export interface Confirmations {

@@ -1,4 +1,4 @@
-"""The body of `orthoscope fix`: build, fix, confirm before and after, write weights, code, page and JSON."""
+"""The body of `orthoscope fix`: build, fix by a short training, write weights, code, page and JSON."""
 
 import re
 import sys
@@ -14,9 +14,10 @@ from torch import nn
 from orthoscope.cli.app import show, write, write_text
 from orthoscope.files import replacing
 from orthoscope.models import TargetError, resolve, resolve_batch
-from orthoscope.prescriptions.confirmation import confirm
+from orthoscope.prescriptions.confirmation import Progress, Recipe, Trial
+from orthoscope.prescriptions.fixes import Fix
 from orthoscope.prescriptions.prescription import snippet
-from orthoscope.prescriptions.trials import Fix, Progress, fix
+from orthoscope.prescriptions.trials import fix
 from orthoscope.report.document import FixOutcome
 
 DONE, NOT_MENDED = 0, 1
@@ -35,7 +36,7 @@ def fix_target(
     progress: Progress,
     note: Callable[[str], None],
 ) -> Fix:
-    """Fix what the text names; `steps` of training confirm it, if not None; `details` are what only a page shows."""
+    """Fix what the text names; `steps` of training decide, if not None; `details` are what only a page shows."""
     generator = torch.Generator().manual_seed(seed)
     target = resolve(text)
     source = target.batch if batch is None else resolve_batch(batch)
@@ -45,6 +46,7 @@ def fix_target(
     def part(begin: float, length: float) -> Progress:
         return lambda share, what: progress(begin + length * share, what)
 
+    trial = _trial(model, example, steps, seed, part(0.0, 0.1), note)
     try:
         found = fix(
             model,
@@ -54,7 +56,8 @@ def fix_target(
             max_samples=max(64, samples),
             seed=seed,
             name=text,
-            progress=part(0.0, 0.5 if steps is not None else 1.0),
+            confirm=trial or False,
+            progress=part(0.1, 0.9),
         )
     except ValueError:
         raise  # it says what to do
@@ -67,22 +70,21 @@ def fix_target(
     if details:
         found.before.compute_details()  # the model is freed on return
         found.after.compute_details()
-    if steps is not None and found.steps:
-        try:
-            options: dict[str, Any] = {"batch": example, "steps": steps, "seed": seed}
-            before = confirm(model, diagnosis=found.before, progress=part(0.5, 0.25), **options)
-            after = confirm(found.model, diagnosis=found.after, progress=part(0.75, 0.25), **options)
-            found = replace(found, confirmations=(before, after))
-        except (ValueError, RuntimeError) as reason:
-            note(f"not confirmed by a training: {reason}")
-        if _refuted(found):
-            found = replace(found, sentence=f"{found.sentence}, but a short training refutes it")
     return replace(found, code=_code(found, text, batch, samples, seed, weights))
 
 
-def _refuted(found: Fix) -> bool:
-    """Whether the fixed network was trained and learned too little."""
-    return found.confirmations is not None and found.confirmations[1].trains is False
+def _trial(
+    model: nn.Module, example: Any, steps: int | None, seed: int, progress: Progress, note: Callable[[str], None]
+) -> Trial | None:
+    """What candidates are trained on; None without `steps`, or if nothing fits, which is said."""
+    if steps is None:
+        return None
+    recipe = Recipe.checked(steps, None, "adamw", seed)
+    try:
+        return Trial.of(model, None, None, recipe, batch=example, progress=progress)
+    except (ValueError, RuntimeError) as reason:
+        note(f"not confirmed by a training: {reason}")
+        return None
 
 
 def conclude(found: Fix, weights: Path | None, code: Path | None, html: Path | None, json: str | None) -> int:
@@ -99,8 +101,9 @@ def conclude(found: Fix, weights: Path | None, code: Path | None, html: Path | N
     elif any((weights, code, json not in (None, "-"))):
         print("nothing was changed: no weights, code or JSON are written", file=sys.stderr)
     write([document], html, json if found.steps or json == "-" else None)
-    failed = found.outcome in (FixOutcome.NOTHING_HELPED, FixOutcome.TRAINED)
-    return NOT_MENDED if failed or _refuted(found) else DONE
+    trains = found.confirmations is not None and found.confirmations[0].trains
+    failed = found.outcome in (FixOutcome.NOTHING_HELPED, FixOutcome.REFUTED, FixOutcome.TRAINED)
+    return NOT_MENDED if failed and not trains else DONE
 
 
 def _code(found: Fix, text: str, batch: str | None, samples: int, seed: int, weights: Path | None) -> str:

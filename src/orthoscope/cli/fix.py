@@ -26,10 +26,10 @@ def fix(
     seed: int = 0,
     traceback: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
-    """Apply the best fix to a copy of a network, measure again, and confirm with a short training before and after.
+    """Try changes on copies of a network until a short training confirms one; a network that trains is left alone.
 
-    Exit code 0 if it is healthy or was fixed, 1 if nothing helped, training refutes what did, or its weights are
-    trained, 2 for bad input.
+    Exit code 0 if it is healthy, trains as it is, or was fixed, 1 if nothing helped, training refutes all that seemed
+    to, or its weights are trained, 2 for bad input.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def fix(
     json
         Write the versioned JSON here; "-" is standard output, and the table goes to standard error.
     steps
-        Training steps, at each of three learning rates, that confirm the verdicts before and after.
+        Training steps, at each of three learning rates, of the network and of every change that is tried.
     confirm
-        Whether to train for a short time before and after the fix.
+        Whether a short training decides what is kept; without it, the verdict does.
     trained
         The weights are trained and must stay: give advice only. --no-trained says that they are not, whatever they
         look like.

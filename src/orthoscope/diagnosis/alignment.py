@@ -13,8 +13,9 @@ from orthoscope.diagnosis.document import Viewed, alignment_document
 from orthoscope.metrics import Isometry, ResidualAlignment, dynamical_isometry, residual_alignment
 from orthoscope.metrics.jacobians import DepthLaw, defined_median, depth_law
 from orthoscope.probe import ResidualJacobians, layer_jacobians, residual_jacobians
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.hooks import class_name, unwrapped
-from orthoscope.probe.samples import Call, as_call, first_samples
+from orthoscope.probe.samples import Call, first_samples
 from orthoscope.report.document import AlignmentStatement, ResidualDocument
 
 ALIGNED, PARTLY, NOT_ALIGNED, UNKNOWN = "ALIGNED", "PARTLY ALIGNED", "NOT ALIGNED", "UNKNOWN"

@@ -20,10 +20,10 @@ from orthoscope.diagnosis.notes import notes_on_training
 from orthoscope.diagnosis.rules import findings_of, in_words, omitted_checks, risk, verdict
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.probe import Layer, Leaks, Recording, Status, leaks, record
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
 from orthoscope.probe.hooks import class_name, unwrapped
-from orthoscope.probe.record import Loss
-from orthoscope.probe.samples import as_call
+from orthoscope.probe.losses import Loss, takes_target
 from orthoscope.report.document import DiagnosisDocument
 
 OPTIMIZERS = ("adamw", "sgd", "muon")
@@ -274,9 +274,10 @@ def diagnose(
 
     Args:
         model: Any module. Under DDP and FSDP2 every process calls this with its part of the batch.
-        batch: What the model is called with: a tensor, a tuple, a dict of keyword arguments, or a DataLoader.
-        loss: `loss(output)` or `loss(output, target)`, which is differentiated; by default a random direction at the
-            output.
+        batch: What the model is called with: a tensor, a tuple, a dict, a graph, or a DataLoader, with or without a
+            target (docs/diagnose.md has the table).
+        loss: `loss(output)` or `loss(output, target)`, which is differentiated; by default the loss that the model
+            itself returns (`output.loss`), or else a random direction at the output.
         name: Of the network in reports; by default that of its class.
         max_samples: Metrics compare at most so many samples, evenly spaced.
         batch_statistics: Batch norm uses the statistics of the batch, as in training; False for its running ones.
@@ -334,7 +335,7 @@ def _alignment(
     model: nn.Module, batch: Any, loss: Loss | None, name: str | None, seed: int, batch_statistics: bool
 ) -> tuple[Alignment | None, tuple[str, ...]]:
     """The alignment of residual blocks, or a note that says why it could not be measured."""
-    call = as_call(unwrapped(model), batch, with_target=loss is not None)
+    call = as_call(unwrapped(model), batch, with_target=takes_target(loss))
     try:
         return align(model, call, name=name, seed=seed, running_statistics=not batch_statistics), ()
     except (ValueError, RuntimeError) as error:

@@ -16,6 +16,8 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
 from orthoscope.activations import activation_modules, nonlinearity
+from orthoscope.activations.functions import FunctionCall, function_calls, may_add, returned_softmax
+from orthoscope.diagnosis.faults import Faults, faults
 from orthoscope.init import bias_variance, weight_sample, weight_variance
 from orthoscope.init.weights import weight_layers
 from orthoscope.linalg.matrices import is_sharded
@@ -118,6 +120,9 @@ class Anatomy:
     activations: Mapping[str, str] = field(default_factory=dict)  # module name -> what it prints
     kinds: Mapping[str, nn.Module] = field(default_factory=dict)  # what it prints -> a copy
     trained: str = ""  # signs that the weights are trained; empty if there are none
+    functions: tuple[FunctionCall, ...] = ()  # activations that are functions inside a forward
+    returned_softmax: FunctionCall | None = None  # softmax that the network ends with, as a function
+    faults: Faults = field(default_factory=Faults)
 
 
 def anatomy(model: nn.Module) -> Anatomy:
@@ -135,16 +140,25 @@ def anatomy(model: nn.Module) -> Anatomy:
         activations={name: repr(module) for name, module in found.items()},
         kinds={repr(module): copy.deepcopy(module) for module in {repr(m): m for m in found.values()}.values()},
         trained=signs_of_training(model),
+        functions=tuple(function_calls(model)),
+        returned_softmax=returned_softmax(model),
+        faults=faults(model),
     )
 
 
+_PLAIN_CONTAINERS = {nn.Module, nn.Sequential, nn.ModuleList, nn.ModuleDict}
+
+
 def _in_a_line(module: nn.Module) -> bool:
-    """Whether a module surely adds no tensors: a part of torch, a sequence, or a plain network of this library."""
+    """Whether a module surely adds no tensors: a part of torch, a plain network, or no `+` in its source."""
     if module._forward_hooks or "forward" in vars(module):
         return False
+    of_torch = [kind for kind in type(module).__mro__ if kind.__module__.startswith("torch.nn.modules.")]
     if next(module.children(), None) is not None:
-        return type(module) in (nn.Sequential, MLP, ResidualBlock)
-    return type(module).__module__.startswith(("torch.nn.modules.", "orthoscope."))
+        known = type(module) in (MLP, ResidualBlock)
+        # Blocks of torch, such as its encoder layers, add inside.
+        return known or (set(of_torch) <= _PLAIN_CONTAINERS and not may_add(type(module)))
+    return type(module).__module__.startswith(("torch.nn.modules.", "orthoscope.")) or not may_add(type(module))
 
 
 def signs_of_training(model: nn.Module) -> str:

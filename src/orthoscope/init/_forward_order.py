@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from orthoscope.init.weights import WeightLayer, check_unsharded, weight_layers
+from orthoscope.init.weights import WeightLayer, check_kept, check_unsharded, weight_layers
 from orthoscope.probe.restore import probing_mode, untouched
 from orthoscope.probe.samples import Call, copied, tensors_in
 
@@ -124,10 +124,7 @@ def _input(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tenso
 
 
 def _check(layers: list[tuple[str, WeightLayer]], keep: Collection[str] | None) -> None:
-    names = [name for name, _ in layers]
-    unknown = [name for name in keep or () if name not in names]
-    if unknown:
-        raise ValueError(f"there is no weight layer {unknown[0]!r} to keep: choose from {', '.join(names)}")
+    check_kept(layers, keep or ())
     owners: dict[int, str] = {}
     for name, layer in layers:
         for parameter in layer.parameters():

@@ -17,7 +17,8 @@ from orthoscope.init._forward_order import in_forward_order
 from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
 from orthoscope.linalg import gram_factor, haar, polar_factor
 from orthoscope.linalg.polar import svd
-from orthoscope.probe.samples import as_call, first_samples
+from orthoscope.probe.batches import as_call
+from orthoscope.probe.samples import first_samples
 
 Slice = Float64[Tensor, "out directions"]
 Rows = Float64[Tensor, "groups rows fan_in"]

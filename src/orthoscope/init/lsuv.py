@@ -1,5 +1,6 @@
 """Layer-sequential unit variance (LSUV; Mishkin & Matas, 2016): every layer's output is scaled to variance 1."""
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -7,9 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope.init.schemes import initialize_
-from orthoscope.init.weights import WeightLayer, check_accepted, check_unsharded, fill_, weight_blocks, weight_layers
+from orthoscope.init.weights import (
+    WeightLayer,
+    check_accepted,
+    check_kept,
+    check_unsharded,
+    fill_,
+    weight_blocks,
+    weight_layers,
+)
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.restore import probing_mode, untouched
-from orthoscope.probe.samples import as_call, copied
+from orthoscope.probe.samples import copied
 
 
 def lsuv_(
@@ -18,6 +28,7 @@ def lsuv_(
     tolerance: float = 0.01,
     generator: torch.Generator | None = None,
     start: str | None = "orthogonal",
+    keep: Collection[str] = (),
 ) -> dict[str, float]:
     r"""Orthogonal weights, each layer then divided by the standard deviation of its output, in forward order.
 
@@ -33,6 +44,7 @@ def lsuv_(
         tolerance: A layer whose variance is within `tolerance` of 1 is not scaled (published: 0.1).
         generator: Source of random numbers for `start`.
         start: A scheme of `init.SCHEMES`; None scales the weights and biases that the model has.
+        keep: Names of layers to leave unchanged.
 
     Returns:
         By layer, the standard deviation that was divided out.
@@ -40,7 +52,9 @@ def lsuv_(
     Raises:
         ValueError: If a layer cannot be scaled, as an orthogonal, sharded or lazy one, or its output is constant.
     """
-    layers = weight_layers(model)
+    everything = weight_layers(model)
+    check_kept(everything, keep)
+    layers = [(name, layer) for name, layer in everything if name not in keep]
     if not layers:
         raise ValueError("the model has no linear or convolutional layer to scale")
     for name, layer in layers:
@@ -51,7 +65,7 @@ def lsuv_(
     state = source.get_state()
     try:
         if start is not None:
-            initialize_(model, start, generator=generator)
+            initialize_(model, start, generator=generator, keep=keep)
         scales = _scales(model, batch, layers, tolerance)
     except BaseException:
         source.set_state(state)

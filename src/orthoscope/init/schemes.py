@@ -5,7 +5,7 @@ is a function here and a line of `SCHEMES` and of the variances; it then has to 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 import torch
@@ -17,6 +17,7 @@ from orthoscope.init.weights import (
     blocks_shape,
     check_accepted,
     check_has_weight,
+    check_kept,
     fans,
     fill_,
     normal_blocks,
@@ -136,6 +137,7 @@ def initialize_(
     scheme: str | Scheme,
     gain: float = 1.0,
     generator: torch.Generator | None = None,
+    keep: Collection[str] = (),
 ) -> list[str]:
     """Fill the weight of every linear and convolutional layer by a scheme, and set its bias to 0.
 
@@ -148,9 +150,10 @@ def initialize_(
         scheme: A name of `SCHEMES`, or a function `(layer, gain, generator)`.
         gain: Multiplies every weight.
         generator: Source of random numbers; None for torch's global one.
+        keep: Names of layers to leave unchanged, such as zero-initialized ends of residual branches.
 
     Returns:
-        The names of the layers.
+        The names of the layers that were filled.
 
     Raises:
         ValueError: If a layer cannot be filled, as an orthogonal one by a scheme other than "orthogonal"; no layer is
@@ -163,7 +166,9 @@ def initialize_(
     fill = scheme_named(scheme) if isinstance(scheme, str) else scheme
     if not math.isfinite(gain):
         raise ValueError(f"gain is {gain}, but must be a finite number: it multiplies every weight")
-    filled = weight_layers(model)
+    layers = weight_layers(model)
+    check_kept(layers, keep)
+    filled = [(name, layer) for name, layer in layers if name not in keep]
     for name, layer in filled:
         check_has_weight(name, layer)
     check_accepted(filled, lambda layer, generator: fill(layer, gain, generator), f"scheme {scheme!r}, gain {gain:g}")

@@ -5,7 +5,7 @@ weights, which are assigned, and for sharded ones (FSDP2), of which every proces
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from jaxtyping import Float
@@ -122,6 +122,14 @@ def write_(parameter: Tensor, values: Tensor) -> None:
 def whole(tensor: Tensor) -> Tensor:
     """The tensor, gathered if it is sharded (a collective: all processes must call)."""
     return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
+
+
+def check_kept(layers: Sequence[tuple[str, WeightLayer]], keep: Collection[str]) -> None:
+    """A ValueError for a name in `keep` that no layer has."""
+    names = [name for name, _ in layers]
+    unknown = [name for name in keep if name not in names]
+    if unknown:
+        raise ValueError(f"there is no weight layer {unknown[0]!r} to keep: choose from {', '.join(names)}")
 
 
 def check_has_weight(name: str, layer: WeightLayer) -> None:

@@ -1,11 +1,8 @@
-"""Training tasks for a confirmation without user data: digits or text made to fit the batch, and their baselines.
+"""What is trained on: the batches of the user in any form, or digits or text made to fit the network."""
 
-A training is compared with the best constant prediction and with a shallow network on the same data.
-"""
-
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -15,16 +12,83 @@ from torch.nn import functional as F
 from orthoscope.data import load
 from orthoscope.data.dataset import python_manual
 from orthoscope.linalg import haar
+from orthoscope.probe.batches import as_call, calls_of, is_one_batch
+from orthoscope.probe.losses import Loss, own_loss, takes_target
 from orthoscope.probe.restore import probing_mode, untouched
-from orthoscope.probe.samples import as_call, tensors_in
-from orthoscope.training import Loss, train
+from orthoscope.probe.samples import Call, divisible, mapped, tensors_in
+from orthoscope.training import pieces
 
 _CLASSES = 10
 _SEQUENCES = 512
 
 
+BATCH_SIZE = 64  # of the batches that one large one is cut into
+Epoch = Callable[[], Iterable[Call]]
+
+
 @dataclass(frozen=True)
 class Task:
+    """Batches to train on.
+
+    Attributes:
+        start: Returns the epochs of one run: every run gets the same batches in the same order.
+        calls: The batches of a run, one for each step.
+        source: Where they come from, in words.
+    """
+
+    start: Callable[[], Epoch]
+    calls: tuple[Call, ...]
+    source: str
+
+
+def training_task(model: nn.Module, batches: Any, batch: Any, loss: Loss | None, steps: int, seed: int) -> Task:
+    """The user's `batches`; or the one `batch`, if it brings what a loss needs; or embedded data that fits it."""
+    with_target = loss is None or takes_target(loss)
+    if batches is None and batch is None:
+        raise ValueError(
+            "there is no training data: give batches of (inputs, targets), or batch= for embedded data that fits it"
+        )
+    if batches is None and not is_one_batch(batch):
+        batches, batch = batch, None
+    if batches is None:
+        call = as_call(model, batch, with_target)
+        if loss is None and call.target is None and own_loss(example_output(model, call)) is None:
+            found = fitting_examples(model, call)
+            return _of_one(Call((found.inputs,), target=found.targets), steps, seed, found.source)
+        return _of_one(call, steps, seed, "your batch")
+    if is_one_batch(batches):
+        return _of_one(as_call(model, batches, with_target), steps, seed, "your data")
+    with torch.random.fork_rng():
+        # At most one batch per step: a loader may be infinite, or not fit into memory.
+        calls = tuple(islice(calls_of(model, batches, with_target), steps))
+    if not calls:
+        raise ValueError("the data is empty: give at least one batch of (inputs, targets)")
+    return Task(lambda: lambda: iter(calls), calls, "your data")
+
+
+def _of_one(call: Call, steps: int, seed: int, source: str) -> Task:
+    """Batches of 64 samples, shuffled, of one large batch; of a smaller one, or of a graph, the whole at every step."""
+
+    def start() -> Epoch:
+        if call.samples <= BATCH_SIZE or not divisible(call):
+            return lambda: [call]
+        return pieces(call, BATCH_SIZE, torch.Generator().manual_seed(seed))
+
+    epoch = start()
+    first = tuple(islice((one for _ in range(steps) for one in epoch()), steps))
+    return Task(start, first, source)
+
+
+def example_output(model: nn.Module, call: Call) -> Any:
+    """What the network returns for a call, part of the autograd graph; the network is left unchanged."""
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    args, kwargs = mapped((tuple(call.args), dict(call.kwargs)), lambda tensor: tensor.to(device))
+    with untouched(model), probing_mode(model, batch_statistics=True), torch.enable_grad():
+        return model(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Examples:
     """Inputs, targets, and where they come from in words."""
 
     inputs: Tensor
@@ -32,7 +96,7 @@ class Task:
     source: str
 
 
-def fitting_task(model: nn.Module, batch: Any) -> Task:
+def fitting_examples(model: nn.Module, batch: Any) -> Examples:
     """Digits for a network of vectors or images with ten outputs or more, text for one of token ids.
 
     Digits are resized to the images of `batch`, or turned into vectors of as many features by a random isometry (a
@@ -42,7 +106,7 @@ def fitting_task(model: nn.Module, batch: Any) -> Task:
     tensors = list(tensors_in((call.args, dict(call.kwargs))))
     if len(tensors) != 1 or call.kwargs:
         raise ValueError(
-            "the network has several inputs, which no embedded data fits: give a loader of (inputs, targets)"
+            "the network has several inputs, which no embedded data fits: give batches of (inputs, targets), and a loss"
         )
     (example,) = tensors
     outputs = _output_shape(model, call)
@@ -65,14 +129,12 @@ def _words(shape: tuple[int, ...] | None) -> str:
     return "no tensor" if shape is None else "an output of shape " + "×".join(map(str, shape))
 
 
-def _output_shape(model: nn.Module, call: Any) -> tuple[int, ...] | None:
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    with untouched(model), probing_mode(model, batch_statistics=True), torch.no_grad():
-        output = model(*(argument.to(device) for argument in call.args))
+def _output_shape(model: nn.Module, call: Call) -> tuple[int, ...] | None:
+    output = example_output(model, call)
     return tuple(output.shape) if isinstance(output, Tensor) else None
 
 
-def _digits(example: Tensor) -> Task:
+def _digits(example: Tensor) -> Examples:
     digits = load("digits", "train")
     images = (digits.inputs - digits.inputs.mean()) / digits.inputs.std()
     shape = example.shape[1:]
@@ -85,10 +147,10 @@ def _digits(example: Tensor) -> Task:
             flat = flat @ frame.mT
             flat = flat / flat.std()
         inputs = flat.reshape(-1, *shape)
-    return Task(inputs.to(example.dtype).contiguous(), digits.labels, "the embedded digits")
+    return Examples(inputs.to(example.dtype).contiguous(), digits.labels, "the embedded digits")
 
 
-def _text(example: Tensor, vocabulary: int) -> Task:
+def _text(example: Tensor, vocabulary: int) -> Examples:
     characters = python_manual("train")
     length = example.shape[1]
     if int(characters.max()) >= vocabulary:
@@ -96,75 +158,5 @@ def _text(example: Tensor, vocabulary: int) -> Task:
             f"embedded text has {int(characters.max()) + 1} characters and the network {vocabulary} tokens: "
             "give a loader of (inputs, targets)"
         )
-    pieces = characters[: _SEQUENCES * (length + 1)].unfold(0, length + 1, length + 1)
-    return Task(pieces[:, :-1].contiguous(), pieces[:, 1:].contiguous(), "text of the Python manual")
-
-
-_WIDTH = 128
-_STEPS = 10  # of LBFGS, each with a line search: a constant has few directions
-
-
-class _Constant(nn.Module):
-    """A constant prediction; for sequences of any length, the same at every position."""
-
-    def __init__(self, inputs: Tensor, output: Tensor) -> None:
-        super().__init__()
-        self.shape = output.shape[1:]
-        self.any_length = output.ndim == 3 and inputs.shape[1] == output.shape[1]
-        answer = output.shape[-1:] if output.ndim == 3 else self.shape
-        self.answer = nn.Parameter(torch.zeros(answer, dtype=output.dtype, device=output.device))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        shape = (inputs.shape[1], *self.shape[1:]) if self.any_length else self.shape
-        return self.answer.expand(len(inputs), *shape)
-
-
-def constant_loss(batches: Sequence[tuple[Tensor, Tensor]], output: Tensor, loss: Loss) -> float:
-    r"""The loss of the best constant prediction $c$; of sequences, one prediction for every token alike.
-
-    $$ \min_c \sum_b n_b \, \text{loss}(c, y_b) \Big/ \sum_b n_b $$
-
-    with $n_b$ the number of targets in batch $b$: for a mean over targets, that of all batches together. `output` is
-    what the network gives for the first batch.
-    """
-    constant = _Constant(batches[0][0], output)
-    entries = sum(targets.numel() for _, targets in batches)
-
-    def over_all(_: Tensor, __: Tensor) -> Tensor:
-        # One graph at a time: batches may differ in length, and those of all together need not fit into memory.
-        value, slope = torch.zeros(()), torch.zeros_like(constant.answer)
-        for inputs, targets in batches:
-            part = loss(constant(inputs), targets.to(output.device)) * (targets.numel() / entries)
-            slope += torch.autograd.grad(part, constant.answer)[0]
-            value = value.to(part) + part.detach()
-        return value + ((constant.answer - constant.answer.detach()) * slope).sum()  # adds 0, and has that slope
-
-    optimizer = torch.optim.LBFGS(constant.parameters(), line_search_fn="strong_wolfe")
-    history = train(constant, lambda: batches[:1], optimizer, steps=_STEPS, loss=over_all)
-    return history.best
-
-
-def shallow_network(batches: Sequence[Tensor], output: Tensor, seed: int) -> nn.Module | None:
-    """One hidden layer of 128 units on numbers, an embedding and a linear layer on token ids; None if neither fits.
-
-    `batches` are inputs; numbers must come in samples of one shape. `output` is of the first batch.
-    """
-    inputs = batches[0]
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        if inputs.is_floating_point():
-            if any(one.shape[1:] != inputs.shape[1:] for one in batches):
-                return None
-            features, outputs = math.prod(inputs.shape[1:]), math.prod(output.shape[1:])
-            return nn.Sequential(
-                nn.Flatten(),
-                nn.Linear(features, _WIDTH, dtype=inputs.dtype),
-                nn.ReLU(),
-                nn.Linear(_WIDTH, outputs, dtype=inputs.dtype),
-                nn.Unflatten(1, output.shape[1:]),
-            ).to(output.device)
-        if inputs.ndim == 2 and output.ndim == 3 and output.shape[:2] == inputs.shape:
-            return nn.Sequential(nn.Embedding(output.shape[2], _WIDTH), nn.Linear(_WIDTH, output.shape[2])).to(
-                output.device
-            )
-    return None
+    rows = characters[: _SEQUENCES * (length + 1)].unfold(0, length + 1, length + 1)
+    return Examples(rows[:, :-1].contiguous(), rows[:, 1:].contiguous(), "text of the Python manual")

@@ -2,33 +2,52 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from orthoscope.diagnosis import Diagnosis, diagnose
 from orthoscope.diagnosis.document import Viewed, environment
 from orthoscope.findings import Verdict
-from orthoscope.prescriptions._tasks import constant_loss, fitting_task, shallow_network
+from orthoscope.optim import Muon, muon_parameter_groups
+from orthoscope.prescriptions._baselines import LEAST_LEARNED, comparable, constant_loss, shallow_network
+from orthoscope.prescriptions._tasks import Task, example_output, training_task
 from orthoscope.probe.hooks import unwrapped
+from orthoscope.probe.losses import Loss
+from orthoscope.probe.samples import mapped
 from orthoscope.report import document
 from orthoscope.report.document import ConfirmationDocument, copied
-from orthoscope.training import History, Loss, minibatches, train
+from orthoscope.training import History, train
 
-# Adam for so many steps at these rates, as the networks were trained that set the limits of a verdict.
-LEARNING_RATES = (1e-2, 1e-3, 1e-4)
 STEPS = 150
-_SAMPLES = 64  # of a batch that is cut from tensors
-_LEAST_LEARNED = 0.2  # share of guessing that counts as learned where no shallow network can be built
-Epoch = Callable[[], Iterable[tuple[Tensor, Tensor]]]
-OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "sgd": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate, momentum=0.9),
-    "adam": lambda parameters, rate: torch.optim.Adam(parameters, lr=rate),
+Progress = Callable[[float, str], None]  # the share that is done, and what is going on
+
+
+def _sgd(model: nn.Module, rate: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+
+
+def _adamw(model: nn.Module, rate: float) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), lr=rate)
+
+
+def _muon(model: nn.Module, rate: float) -> torch.optim.Optimizer:
+    # What is no hidden matrix follows AdamW at a rate of its own.
+    try:
+        groups = muon_parameter_groups(model)
+    except ValueError:  # there is none, as in the shallow network of token ids
+        return _adamw(model, rate / 10)
+    return Muon(groups, lr=rate, adamw_lr=rate / 10)
+
+
+# By name, how it is made, and the learning rates that are tried.
+OPTIMIZERS: dict[str, tuple[Callable[[nn.Module, float], torch.optim.Optimizer], tuple[float, ...]]] = {
+    "adamw": (_adamw, (1e-2, 1e-3, 1e-4)),
+    "sgd": (_sgd, (1e-1, 1e-2, 1e-3)),
+    "muon": (_muon, (1e-1, 2e-2, 4e-3)),
 }
 
 
@@ -53,11 +72,12 @@ class Confirmation(Viewed):
         name: Of the network.
         verdict: The verdict that was tested.
         runs: One training per learning rate.
-        guessing_loss: Loss of the best constant prediction.
+        guessing_loss: Loss of guessing.
         reference_loss: Loss that the reference reaches with the same steps.
         reference: What the reference is, in words.
         source: Where the data come from, in words.
         steps: Steps of a training.
+        guess: What guessing is, in words: the best constant output, or the network before training.
     """
 
     name: str
@@ -68,6 +88,7 @@ class Confirmation(Viewed):
     reference: str
     source: str
     steps: int
+    guess: str = "best constant output"
 
     @property
     def final_loss(self) -> float:
@@ -77,6 +98,8 @@ class Confirmation(Viewed):
     @property
     def trains(self) -> bool | None:
         """Whether it learned half of what the reference learned; None if the reference learned nothing."""
+        if not math.isfinite(self.final_loss):
+            return False
         if not self.reference_loss < self.guessing_loss:
             return None
         return trained(self.final_loss, self.reference_loss, self.guessing_loss)
@@ -101,7 +124,7 @@ class Confirmation(Viewed):
         said = {True: "confirmed", False: "refuted", None: "neither confirmed nor refuted"}[self.confirmed]
         at = f" at learning rate {best.learning_rate:g}" if math.isfinite(self.final_loss) else ""
         return (
-            f"{self.outcome}: {loss} after {self.steps} steps{at} on {self.source} (best constant output: "
+            f"{self.outcome}: {loss} after {self.steps} steps{at} on {self.source} ({self.guess}: "
             f"{self.guessing_loss:.3g}, {self.reference}: {self.reference_loss:.3g}); verdict {self.verdict} {said}"
         )
 
@@ -120,18 +143,122 @@ class Confirmation(Viewed):
         return copied(ConfirmationDocument, self, runs=tuple(runs), environment=environment())
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How networks are trained for a short time."""
+
+    steps: int
+    learning_rates: tuple[float, ...]
+    optimizer: str
+    seed: int
+
+    @classmethod
+    def checked(cls, steps: int, learning_rates: Sequence[float] | None, optimizer: str, seed: int) -> "Recipe":
+        """The recipe; a ValueError for options that make none."""
+        if steps < 10:
+            raise ValueError(f"steps={steps}, but the final loss is a mean over ten steps: give at least 10")
+        if optimizer not in OPTIMIZERS:
+            raise ValueError(f"unknown optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
+        rates = OPTIMIZERS[optimizer][1] if learning_rates is None else tuple(learning_rates)
+        if not rates or not all(0 < rate < math.inf for rate in rates):
+            raise ValueError(f"learning rates are positive numbers, at least one, got {rates}")
+        return cls(steps, rates, optimizer, seed)
+
+    def runs(self, model: nn.Module, task: Task, loss: Loss | None, what: str, progress: Progress) -> Iterator[Run]:
+        """Train a copy at each learning rate."""
+        for number, rate in enumerate(self.learning_rates):
+            progress(number / len(self.learning_rates), f"training {what} at learning rate {rate:g}")
+            twin = copy.deepcopy(unwrapped(model))
+            with torch.random.fork_rng():
+                torch.manual_seed(self.seed)  # for dropout: every learning rate drops the same
+                optimizer = OPTIMIZERS[self.optimizer][0](twin, rate)
+                yield Run(rate, train(twin, task.start(), optimizer, steps=self.steps, loss=loss))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A task, and what is known of it without the network: the same for all networks that are compared on it.
+
+    Attributes:
+        task: The batches.
+        loss: Of the user; None for that of the model, or the usual one.
+        recipe: How networks are trained.
+        guessing: Loss of the best constant prediction; None if it cannot be computed.
+        reference: Final loss of a shallow network; None if it cannot be built.
+        start: Where guessing is unknown, the least loss before training of a network that was trained already.
+    """
+
+    task: Task
+    loss: Loss | None
+    recipe: Recipe
+    guessing: float | None
+    reference: float | None
+    start: float = math.inf
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        batches: Any,
+        loss: Loss | None,
+        recipe: Recipe,
+        *,
+        batch: Any = None,
+        progress: Progress = lambda share, what: None,
+    ) -> "Trial":
+        """Read the batches, and train the reference."""
+        task = training_task(model, batches, batch, loss, recipe.steps, recipe.seed)
+        output = example_output(model, task.calls[0])
+        rest = comparable(task.calls, output, loss)
+        if rest is None:
+            return cls(task, loss, recipe, None, None)
+        output = mapped(rest.output, Tensor.detach)
+        shallow = shallow_network(rest.calls, output, recipe.seed)
+        reference = None
+        if shallow is not None:
+            # Where the loss is computed inside the model, the reference is given logits and labels.
+            same = task.start if rest.calls is task.calls else lambda: lambda: iter(rest.calls)
+            replaced = Task(same, rest.calls, task.source)
+            reference = min(
+                run.final for run in recipe.runs(shallow, replaced, rest.loss, "a shallow network", progress)
+            )
+        return cls(task, loss, recipe, constant_loss(replace(rest, output=output)), reference)
+
+    def confirmation(
+        self, model: nn.Module, diagnosis: Diagnosis, progress: Progress = lambda share, what: None
+    ) -> Confirmation:
+        """Train copies of a network, whose verdict is tested."""
+        runs = tuple(self.recipe.runs(model, self.task, self.loss, diagnosis.name, progress))
+        start = min(self.start, *(run.history.losses[0] for run in runs))
+        guessing = start if self.guessing is None else self.guessing
+        words, reference = "a shallow network", self.reference
+        if reference is None or self.guessing is None:
+            words, reference = "a fifth less", guessing - LEAST_LEARNED * abs(guessing)
+        return Confirmation(
+            diagnosis.name,
+            diagnosis.verdict,
+            runs,
+            guessing,
+            reference,
+            words,
+            self.task.source,
+            self.recipe.steps,
+            "before training" if self.guessing is None else "best constant output",
+        )
+
+
 def confirm(
     model: nn.Module,
     batches: Any = None,
     loss: Loss | None = None,
     *,
     steps: int = STEPS,
-    learning_rates: Sequence[float] = LEARNING_RATES,
-    optimizer: str = "adam",
+    learning_rates: Sequence[float] | None = None,
+    optimizer: str = "adamw",
     batch: Any = None,
     diagnosis: Diagnosis | None = None,
     seed: int = 0,
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Progress = lambda share, what: None,
 ) -> Confirmation:
     """Train copies of `model` for a few steps at several learning rates, and say whether its verdict was right.
 
@@ -139,14 +266,16 @@ def confirm(
     (`trained`). The model is left unchanged.
 
     Args:
-        model: A network of one input tensor and one output tensor.
-        batches: A DataLoader or a list of (inputs, targets), of which as many are taken as there are steps, or one pair
-            of tensors, cut into batches of 64. Every run gets the same batches in the same order. By default embedded
-            digits or text, made to fit `batch`.
-        loss: `loss(output, target)`; by default cross entropy for integer targets and mean square for others.
+        model: Any module that `diagnose` takes.
+        batches: A DataLoader or a list of batches, each in any form that `diagnose` takes, of which as many are taken
+            as there are steps; or one batch, cut into batches of 64. Every run gets the same batches in the same order.
+            By default `batch`, if it brings a target or the model returns its loss, else embedded digits or text, made
+            to fit it.
+        loss: As for `diagnose`; by default the one that the model returns, or cross entropy for integer targets and
+            mean square for others.
         steps: Steps of a training, at least 10.
-        learning_rates: One training each.
-        optimizer: "adam", or "sgd" with momentum 0.9.
+        learning_rates: One training each; by default three that suit the optimizer (`OPTIMIZERS`).
+        optimizer: "adamw", "sgd" with momentum 0.9, or "muon".
         batch: What the model is called with; needed without `batches`.
         diagnosis: The diagnosis whose verdict is tested; by default one on the first batch.
         seed: Of shuffling and dropout.
@@ -162,29 +291,11 @@ def confirm(
     """
     if not isinstance(model, nn.Module):
         raise ValueError(f"a network is trained, got a {type(model).__name__}")
-    _check(steps, learning_rates, optimizer)
-    start, source = _data(model, batches, batch, steps, seed)
-    seen = list(islice(start()(), steps))
-    inputs, targets = seen[0]
-    criterion = _criterion(targets) if loss is None else loss
-    verdict = (diagnose(model, inputs) if diagnosis is None else diagnosis).verdict
-    name = type(unwrapped(model)).__name__ if diagnosis is None else diagnosis.name
-
-    def sweep(candidate: nn.Module, what: str, done: float) -> Iterator[Run]:
-        for number, rate in enumerate(learning_rates):
-            progress(done + number / len(learning_rates) / 2, f"training {what} at learning rate {rate:g}")
-            yield _run(candidate, start(), criterion, rate, steps, optimizer, seed)
-
-    output = _example_output(model, inputs)
-    guessing = constant_loss(seen, output, criterion)
-    shallow = shallow_network([one for one, _ in seen], output, seed)
-    words = "a fifth less than guessing" if shallow is None else "a shallow network"
-    if shallow is None:
-        reference = guessing * (1 - _LEAST_LEARNED)
-    else:
-        reference = min(run.final for run in sweep(shallow, words, 0.0))
-    runs = tuple(sweep(model, name, 0.5))
-    return Confirmation(name, verdict, runs, guessing, reference, words, source, steps)
+    recipe = Recipe.checked(steps, learning_rates, optimizer, seed)
+    trial = Trial.of(model, batches, loss, recipe, batch=batch, progress=lambda s, what: progress(s / 2, what))
+    if diagnosis is None:
+        diagnosis = diagnose(model, trial.task.calls[0], loss)
+    return trial.confirmation(model, diagnosis, progress=lambda share, what: progress(0.5 + share / 2, what))
 
 
 def trained(final_loss: float, reference_loss: float, guessing_loss: float) -> bool:
@@ -201,61 +312,3 @@ def trained(final_loss: float, reference_loss: float, guessing_loss: float) -> b
             "train it longer, or give data that it can learn"
         )
     return final_loss <= guessing_loss - (guessing_loss - reference_loss) / 2
-
-
-def _run(model: nn.Module, epoch: Epoch, loss: Loss, rate: float, steps: int, optimizer: str, seed: int) -> Run:
-    twin = copy.deepcopy(unwrapped(model))
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)  # for dropout: every learning rate drops the same
-        return Run(rate, train(twin, epoch, OPTIMIZERS[optimizer](twin.parameters(), rate), steps=steps, loss=loss))
-
-
-def _check(steps: int, learning_rates: Sequence[float], optimizer: str) -> None:
-    if steps < 10:
-        raise ValueError(f"steps={steps}, but the final loss is a mean over ten steps: give at least 10")
-    if not learning_rates or not all(0 < rate < math.inf for rate in learning_rates):
-        raise ValueError(f"learning rates are positive numbers, at least one, got {tuple(learning_rates)}")
-    if optimizer not in OPTIMIZERS:
-        raise ValueError(f"unknown optimizer {optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
-
-
-def _data(model: nn.Module, batches: Any, batch: Any, steps: int, seed: int) -> tuple[Callable[[], Epoch], str]:
-    """A function that gives each run the same batches in the same order, and where the data come from."""
-    if batches is None:
-        if batch is None:
-            raise ValueError(
-                "there is no training data: give batches of (inputs, targets), or batch= for embedded data that fits it"
-            )
-        task = fitting_task(model, batch)
-        return _shuffled(task.inputs, task.targets, seed), task.source
-    pair = isinstance(batches, tuple | list) and len(batches) == 2 and all(isinstance(t, Tensor) for t in batches)
-    if pair and batches[0].ndim > 1:
-        return _shuffled(batches[0], batches[1], seed), "your data"
-    with torch.random.fork_rng():
-        # At most one batch per step: a loader may be infinite, or not fit into memory.
-        found = [(one[0], one[1]) for one in islice(batches, steps)]
-    if not found:
-        raise ValueError("the data is empty: give at least one batch of (inputs, targets)")
-    return lambda: lambda: iter(found), "your data"
-
-
-def _shuffled(inputs: Tensor, targets: Tensor, seed: int) -> Callable[[], Epoch]:
-    size = min(_SAMPLES, len(inputs))
-    return lambda: minibatches(inputs, targets, size, torch.Generator().manual_seed(seed))
-
-
-def _criterion(targets: Tensor) -> Loss:
-    def cross_entropy(output: Tensor, target: Tensor) -> Tensor:
-        return F.cross_entropy(output.flatten(0, -2), target.flatten())
-
-    return F.mse_loss if targets.is_floating_point() else cross_entropy
-
-
-def _example_output(model: nn.Module, inputs: Tensor) -> Tensor:
-    twin = copy.deepcopy(unwrapped(model)).eval()
-    device = next((parameter.device for parameter in twin.parameters()), torch.device("cpu"))
-    with torch.no_grad():
-        output = twin(inputs.to(device))
-    if not isinstance(output, Tensor):
-        raise ValueError(f"the model returns a {type(output).__name__}: wrap it so that it returns one tensor")
-    return output

@@ -1,4 +1,4 @@
-"""Edits of a model: residual branches scaled down, layer normalization inserted in front of weights that have none."""
+"""Edits of a model: residual branches scaled down, normalization inserted where there is none."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -11,11 +11,12 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from orthoscope.init.weights import weight_layers
 from orthoscope.models.blocks import ResidualBlock
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.hooks import unwrapped
 from orthoscope.probe.jacobians.branches import IDENTITY, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
 from orthoscope.probe.jacobians.residual import recorded
-from orthoscope.probe.samples import as_call, tensors_in
+from orthoscope.probe.samples import tensors_in
 
 
 def scale_branches_(model: nn.Module, batch: Any, scale: float | None = None) -> list[str]:
@@ -134,6 +135,57 @@ def insert_norms_(model: nn.Module, batch: Any) -> list[str]:
         pair = nn.Sequential(norm.to(weight.device, weight.dtype), layers[name]).train(layers[name].training)
         setattr(model.get_submodule(parent), child, pair)
     return chosen
+
+
+_BATCH_NORMS: dict[type[nn.Module], type[_NormBase]] = {
+    nn.Conv1d: nn.BatchNorm1d,
+    nn.Conv2d: nn.BatchNorm2d,
+    nn.Conv3d: nn.BatchNorm3d,
+}
+
+
+def insert_batch_norms_(model: nn.Module, batch: Any) -> list[str]:
+    r"""Put a batch normalization behind every hidden convolution, and behind linear layers of one vector a sample.
+
+    A layer named `conv` becomes `nn.Sequential(conv, norm)`: its weight is `conv.0.weight` from then on. The last layer
+    that runs is left unchanged: what it returns is the answer.
+
+    Args:
+        model: Changed in place; it has no normalization of its own.
+        batch: As for `diagnose`.
+
+    Returns:
+        The names of the layers.
+
+    Raises:
+        ValueError: If the network has a normalization, or no layer that can take one.
+    """
+    if any(isinstance(module, _NORMS) for module in model.modules()):
+        raise ValueError("the network has normalizations: no second one is put behind its layers")
+    ranks: dict[str, int] = {}
+    twin = replica(model)
+    inputs = arguments(twin, as_call(model, batch))
+    for name, layer in weight_layers(twin):
+        layer.register_forward_hook(lambda _, __, output, name=name: ranks.update({name: output.ndim}))
+    with differentiable_pass():
+        twin(*inputs.args, **inputs.kwargs)
+    layers = dict(weight_layers(model))
+    norms = {name: _batch_norm_for(layers[name], rank) for name, rank in list(ranks.items())[:-1]}
+    chosen = {name: norm for name, norm in norms.items() if norm is not None}
+    if not chosen:
+        raise ValueError("no hidden layer is a convolution, or a linear layer of one vector a sample")
+    for name, norm in chosen.items():
+        layer, (parent, _, child) = layers[name], name.rpartition(".")
+        pair = nn.Sequential(layer, norm.to(layer.weight.device, layer.weight.dtype)).train(layer.training)
+        setattr(model.get_submodule(parent), child, pair)
+    return list(chosen)
+
+
+def _batch_norm_for(layer: nn.Module, rank: int) -> nn.Module | None:
+    if isinstance(layer, nn.Linear):
+        return nn.BatchNorm1d(layer.out_features) if rank == 2 else None
+    norm = _BATCH_NORMS.get(type(layer))
+    return None if norm is None else norm(int(layer.out_channels))  # type: ignore[arg-type]
 
 
 def _normalized(model: nn.Module, batch: Any) -> dict[str, bool]:

@@ -77,6 +77,7 @@ class Prescription:
         advice: Code of what cannot be applied to a model.
         needs: What it cannot be applied without, such as "at least 64 samples".
         architecture: Whether modules are replaced or added.
+        named: Whether single layers are named as the cause.
         foresee: Computes the predicted effect.
         measured: The measured effect, after a trial.
         verdict: The verdict, after a trial.
@@ -89,6 +90,7 @@ class Prescription:
     advice: str = ""
     needs: str = ""
     architecture: bool = False
+    named: bool = False
     foresee: Callable[[], Effect] = lambda: NOT_PREDICTED
     # After a trial:
     measured: Effect | None = None

@@ -2,94 +2,24 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
 from orthoscope.diagnosis import Diagnosis, diagnose
-from orthoscope.diagnosis.document import Viewed, environment
-from orthoscope.findings import State, Symptom, Verdict
-from orthoscope.prescriptions.comparison import Axes, Comparison, axes, compare, effect, kept
-from orthoscope.prescriptions.confirmation import Confirmation
-from orthoscope.prescriptions.plan import Plan, prescribe
-from orthoscope.prescriptions.prescription import Prescription, snippet
+from orthoscope.findings import State as CheckState
+from orthoscope.findings import Symptom, Verdict
+from orthoscope.prescriptions.comparison import axes, kept
+from orthoscope.prescriptions.confirmation import STEPS, Progress, Recipe, Trial
+from orthoscope.prescriptions.fixes import Fix, State, after_step, kept_fix, unchanged_fix
+from orthoscope.prescriptions.plan import Plan, plan_for, prescribe
+from orthoscope.prescriptions.prescription import Prescription
+from orthoscope.prescriptions.training_trials import fix_by_training
 from orthoscope.probe.hooks import unwrapped
-from orthoscope.report.document import Confirmations, FixDocument, FixOutcome, Verdicts, copied
+from orthoscope.report.document import FixOutcome
 
-
-@dataclass(frozen=True, repr=False)
-class Fix(Viewed):
-    """Outcome of trying prescriptions on copies of a network; made by `fix`.
-
-    Attributes:
-        model: A copy of the network with `steps` applied.
-        before: Diagnosis of the network.
-        after: Diagnosis of the copy.
-        steps: The prescriptions that were kept, in order.
-        plan: All prescriptions, with the outcome of each.
-        outcome: How it ended.
-        sentence: The same in words.
-        confirmations: Short trainings of the network before and after, if asked for.
-        code: Code to paste, where more is known of how the network is built.
-    """
-
-    model: nn.Module
-    before: Diagnosis
-    after: Diagnosis
-    steps: tuple[Prescription, ...]
-    plan: tuple[Prescription, ...]
-    outcome: FixOutcome
-    sentence: str
-    confirmations: tuple[Confirmation, Confirmation] | None = None
-    code: str = ""
-
-    @property
-    def snippet(self) -> str:
-        """Code that makes the same changes, bit for bit, on a network built in the same way."""
-        return self.code or snippet(self.steps)
-
-    @property
-    def comparison(self) -> Comparison:
-        """The two diagnoses side by side."""
-        return compare(self.before, self.after)
-
-    def as_document(self, details: bool = True) -> FixDocument:
-        """Return the document; weights are not part of it."""
-        confirmed = self.confirmations and [one.as_document(details) for one in self.confirmations]
-        return copied(
-            FixDocument,
-            self,
-            name=self.before.name,
-            verdict=Verdicts(before=self.before.verdict, after=self.after.verdict),
-            steps=tuple(step.as_document() for step in self.steps),
-            plan=tuple(step.as_document() for step in self.plan),
-            comparison=self.comparison.as_document(details),
-            confirmation=Confirmations(before=confirmed[0], after=confirmed[1]) if confirmed else None,
-            environment=environment(),
-        )
-
-
-Progress = Callable[[float, str], None]  # the share that is done, and what is going on
 FEWEST_SAMPLES = 8
 MOST_STEPS = 3
-
-
-@dataclass(frozen=True)
-class _State:
-    """A copy of the network with some steps applied."""
-
-    model: nn.Module
-    diagnosis: Diagnosis
-    steps: tuple[Prescription, ...]
-
-    @property
-    def axes(self) -> Axes:
-        return axes(self.diagnosis)
-
-    def rank(self, before: Axes) -> tuple[bool, tuple[float, ...]]:
-        """Sort key, smaller is better: states that the rule keeps come first."""
-        return not kept(before, self.axes), self.axes.badness
 
 
 def fix(
@@ -103,6 +33,7 @@ def fix(
     max_samples: int = 64,
     seed: int = 0,
     name: str | None = None,
+    confirm: bool | Trial = False,
     progress: Progress = lambda share, what: None,
 ) -> Fix:
     """Diagnose, prescribe, try prescriptions on copies, and keep what helps; `model` itself is left unchanged.
@@ -111,6 +42,10 @@ def fix(
     that the rule (`comparison.kept`) allows; from there again. The rule: the verdict gets no worse, what was sick or at
     risk improves, and what was healthy stays healthy, for samples (forward) and for gradients (backward). Where weights
     show no sign of training and are not known to be untrained either, the copy gets new ones, and `.sentence` says so.
+
+    With `confirm` a short training decides instead (`orthoscope.confirm`): a network that trains as it is stays as it
+    is; of another all prescriptions are tried, the most promising by its verdict first, until one trains. What
+    training refutes is said to be refuted, and not kept.
 
     Args:
         model: Any module.
@@ -122,6 +57,7 @@ def fix(
         max_samples: As for `diagnose`.
         seed: As for `diagnose`.
         name: As for `diagnose`.
+        confirm: Train for a short time, on `batch` or on embedded data that fits it; or a `Trial`, which says on what.
         progress: Called with an upper bound of the share of the trials that is done, and with what is tried.
 
     Returns:
@@ -138,8 +74,14 @@ def fix(
     progress(0.0, "diagnosing")
     before = diagnose(model, batch, loss, name=name, max_samples=max_samples, seed=seed)
     _refuse_unjudgeable(before)
-    plan = prescribe(before, trained=trained, reinitialize=reinitialize)
-    return fix_by_plan(plan, model, batch, loss, steps=steps, max_samples=max_samples, seed=seed, progress=progress)
+    options: dict[str, Any] = {"steps": steps, "max_samples": max_samples, "seed": seed, "progress": progress}
+    if confirm is False:
+        return fix_by_plan(prescribe(before, trained=trained, reinitialize=reinitialize), model, batch, loss, **options)
+    if confirm is True:
+        confirm = Trial.of(model, None, loss, Recipe.checked(STEPS, None, "adamw", seed), batch=batch)
+    # Whatever the verdict is: the training may refute it.
+    plan = plan_for(before, trained=trained, reinitialize=reinitialize)
+    return fix_by_training(plan, model, batch, loss, confirm, **options)
 
 
 def fix_by_plan(
@@ -157,15 +99,15 @@ def fix_by_plan(
     before = plan.diagnosis
     _refuse_unjudgeable(before)
     if before.verdict is Verdict.HEALTHY:
-        return _unchanged(model, plan, FixOutcome.HEALTHY, "the network is healthy: nothing was changed", plan.steps)
+        return unchanged_fix(model, plan, FixOutcome.HEALTHY, "the network is healthy: nothing was changed", plan.steps)
     if plan.refusal:
-        return _unchanged(model, plan, FixOutcome.TRAINED, plan.refusal, plan.steps)
+        return unchanged_fix(model, plan, FixOutcome.TRAINED, plan.refusal, plan.steps)
 
     def measured(candidate: nn.Module) -> Diagnosis:
         return diagnose(candidate, batch, loss, name=before.name, max_samples=max_samples, seed=seed)
 
     tried: dict[str, Prescription] = {}
-    state = _State(copy.deepcopy(unwrapped(model)), before, ())
+    state = State(copy.deepcopy(unwrapped(model)), before, ())
     trials = 1 + steps * len(plan.applicable)
     for number in range(steps):
 
@@ -183,12 +125,12 @@ def fix_by_plan(
 
 def _next(
     plan: Plan,
-    state: _State,
+    state: State,
     batch: Any,
     measured: Callable[[nn.Module], Diagnosis],
     tried: dict[str, Prescription],
     trying: Callable[[int, Prescription], None],
-) -> _State | None:
+) -> State | None:
     """The first step that makes the network comfortable, or else the best one; None if none helps.
 
     The best is the least bad of those that the rule keeps, or, if it keeps none, of all.
@@ -199,18 +141,9 @@ def _next(
         if step.name in {one.name for one in state.steps}:
             continue
         trying(index, step)
-        candidate = copy.deepcopy(state.model)
-        try:
-            step.apply_(candidate, batch)
-            found = measured(candidate)
-        except Exception as reason:  # the network is the user's, and a changed one may raise anything
-            why = str(reason) or type(reason).__name__
-            tried.setdefault(step.name, replace(step, outcome=f"does not apply: {why}"))
+        after = after_step(state, step, batch, measured, tried)
+        if after is None:
             continue
-        done = replace(step, measured=effect(found), verdict=found.verdict)
-        if not state.steps:
-            tried[step.name] = replace(done, outcome="tried")
-        after = _State(candidate, found, (*state.steps, done))
         if after.rank(before) < best.rank(before):
             best = after
         if best is after and after.axes.comfortable:
@@ -218,32 +151,15 @@ def _next(
     return None if best is state else best
 
 
-def _concluded(plan: Plan, state: _State, tried: dict[str, Prescription], model: nn.Module) -> Fix:
+def _concluded(plan: Plan, state: State, tried: dict[str, Prescription], model: nn.Module) -> Fix:
     before = plan.diagnosis
     attempted = tuple(tried.get(step.name, step) for step in plan.steps)
     if not state.steps or not kept(axes(before), state.axes):
         sentence = "no prescription improved the network without making something else worse: nothing was changed"
-        return _unchanged(model, plan, FixOutcome.NOTHING_HELPED, sentence, attempted)
-    steps = tuple(replace(step, outcome="kept") for step in state.steps)
-    done = {step.name: step for step in steps}
-    sentence = f"{before.verdict} → {state.diagnosis.verdict} by {', then '.join(done)}"
-    if doubt := plan.doubt(model):
-        sentence += f"; on a copy, because your weights may be trained ({doubt})"
-    return Fix(
-        state.model,
-        before,
-        state.diagnosis,
-        steps,
-        tuple(done.get(step.name, step) for step in attempted),
-        FixOutcome.FIXED if state.diagnosis.verdict is Verdict.HEALTHY else FixOutcome.IMPROVED,
-        sentence,
-    )
-
-
-def _unchanged(
-    model: nn.Module, plan: Plan, outcome: FixOutcome, sentence: str, steps: tuple[Prescription, ...]
-) -> Fix:
-    return Fix(copy.deepcopy(unwrapped(model)), plan.diagnosis, plan.diagnosis, (), steps, outcome, sentence)
+        return unchanged_fix(model, plan, FixOutcome.NOTHING_HELPED, sentence, attempted)
+    by = ", then ".join(step.name for step in state.steps)
+    outcome = FixOutcome.FIXED if state.diagnosis.verdict is Verdict.HEALTHY else FixOutcome.IMPROVED
+    return kept_fix(plan, state, tried, model, outcome, f"{before.verdict} → {state.diagnosis.verdict} by {by}")
 
 
 def _refuse_unjudgeable(diagnosis: Diagnosis) -> None:
@@ -257,6 +173,6 @@ def _refuse_unjudgeable(diagnosis: Diagnosis) -> None:
         why = next(iter(diagnosis.recording.unobserved.values()), "no module has a weight matrix of its own")
         raise ValueError(f"the order in which its weight layers run cannot be found ({why}): nothing can be fixed")
     for finding in diagnosis.findings:
-        degenerate = finding.symptom is Symptom.DEGENERATE_INPUT and finding.state is State.FOUND
+        degenerate = finding.symptom is Symptom.DEGENERATE_INPUT and finding.state is CheckState.FOUND
         if degenerate and finding.severity is Verdict.SICK:
             raise ValueError(f"no change to the network helps while {finding.reason}: give another batch")

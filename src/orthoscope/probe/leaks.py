@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.hooks import unwrapped
 from orthoscope.probe.restore import probing_mode, untouched
-from orthoscope.probe.samples import Call, as_call, copied, mapped, tensors_in
+from orthoscope.probe.samples import Call, copied, mapped, tensors_in
 
 _CAUSAL_CLASSES = ("ForCausalLM", "LMHeadModel")
 

@@ -12,19 +12,20 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from orthoscope.probe.attention import AttentionCall
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.experts import ExpertLoad, unused_experts
 from orthoscope.probe.gates import behind_gates, closed_from, opened, worth_opening
 from orthoscope.probe.hooks import Observer, observable_modules, unwrapped
 from orthoscope.probe.initial_loss import InitialLoss, initial_loss
 from orthoscope.probe.layers import Layer, input_layer, layers_of
+from orthoscope.probe.losses import Loss, loss_value, own_loss, takes_target
 from orthoscope.probe.parameters import ParameterTable, floating_parameters, parameter_table
 from orthoscope.probe.recurrence import TimeProfile
 from orthoscope.probe.restore import attributes_kept, probing_mode, unguarded, untouched
-from orthoscope.probe.samples import Call, Reading, WholeBatch, as_call, copied, tensors_in
+from orthoscope.probe.samples import Call, Reading, WholeBatch, copied, tensors_in
 from orthoscope.probe.trunk import Trunk
 from orthoscope.probe.unused import unused_modules
 
-Loss = Callable[..., Tensor]
 _LINES = 30  # layers that a recording prints
 _NEVER_CALLED = "never called: its parent uses it directly, or not at all"
 _NO_TOKEN = "no token of the batch was routed to this expert"
@@ -110,9 +111,11 @@ def record(
 
     Args:
         model: Any module.
-        batch: What the model is called with: a tensor, a tuple, a dict of keyword arguments, or a DataLoader.
+        batch: What the model is called with: a tensor, a tuple, a dict, a graph, or a DataLoader, with or without a
+            target (`probe.batches.as_call`).
         loss: `loss(output)`, or `loss(output, target)` if the batch brings a target; taken for a mean over samples.
-            Without it the gradient is that of a random direction of unit length in output space.
+            Without it the gradient is that of the loss that the model itself returns (`output.loss`), or else of a
+            random direction of unit length in output space.
         max_samples: Metrics compare at most so many samples, evenly spaced; batch norm always sees the whole batch.
         batch_statistics: Whether batch norm uses the statistics of the batch, as in training, or its running ones.
         seed: Seed of the random direction, and of models that draw noise.
@@ -137,9 +140,9 @@ def record(
     processes = _processes(model)
     model = unwrapped(model)
     with contextlib.nullcontext() if processes is None else processes.together():
-        call = as_call(model, batch, with_target=loss is not None)
         _require_values(model)
         with untouched(model), contextlib.nullcontext() if processes is None else processes.resharded(model):
+            call = as_call(model, batch, with_target=takes_target(loss))
             samples = WholeBatch(call.samples) if processes is None else processes.split_batch(call.samples)
             observer = Observer(samples, max_samples, progress)
             return _record(model, call, loss, observer, batch_statistics, seed, keep_factors)
@@ -268,20 +271,25 @@ class _Pass:
 
         def result() -> Tensor:
             with attributes_kept(self.model):
-                tensor, _ = _differentiated(samples, self.forward(samples), self.call, self.loss)
+                tensor, *_ = _differentiated(samples, self.forward(samples), self.call, self.loss)
             return torch.zeros(()) if tensor is None else tensor
 
         cut = {name: module for name, module in cut.items() if name not in reached}
         return unused_modules(cut, result, torch.Generator().manual_seed(self.seed)) if reached else frozenset()
 
 
-def _differentiated(samples: Any, output: Any, call: Call, loss: Loss | None) -> tuple[Tensor | None, Reading | None]:
-    """The tensor that is differentiated: the loss, or without one the output, as it is read."""
+def _differentiated(
+    samples: Any, output: Any, call: Call, loss: Loss | None
+) -> tuple[Tensor | None, Reading | None, str]:
+    """The tensor that is differentiated, how it is read, and what it is in words: a loss, or without one the output."""
     if loss is not None:
-        return _loss_value(loss, output, call.target), None
+        return loss_value(loss, output, call.target), None, "the loss"
+    if (own := own_loss(output)) is not None:
+        return own, None, "the model's own loss"
     reading = samples.read(output, "the model's output")
     floating = (t for t in tensors_in(output) if t.is_floating_point())
-    return next(floating, None) if reading is None else reading.tensor, reading
+    tensor = next(floating, None) if reading is None else reading.tensor
+    return tensor, reading, "a random unit direction at the output"
 
 
 def _backward(
@@ -293,11 +301,10 @@ def _backward(
     """
     samples = observer.samples
     generator = torch.Generator().manual_seed(seed)
-    tensor, reading = _differentiated(samples, output, call, loss)
-    source, first_loss = "a random unit direction at the output", None
+    tensor, reading, source = _differentiated(samples, output, call, loss)
+    first_loss = None
     if loss is not None:
         samples.synchronize("the loss")
-        source = "the loss"
         if tensor is not None and not samples.split:
             first_loss = initial_loss(loss, output, call.target, float(tensor.detach()))
     if tensor is None or not tensor.requires_grad:
@@ -320,24 +327,6 @@ def _differentiate(tensor: Tensor, direction: Tensor, retain_graph: bool = False
         # Users see their own warnings when they train: not a second time here.
         warnings.simplefilter("ignore")
         torch.autograd.backward(tensor, direction, retain_graph=retain_graph)
-
-
-def _loss_value(loss: Loss, output: Any, target: Any) -> Tensor:
-    if isinstance(target, Tensor):
-        device = next((t.device for t in tensors_in(output)), target.device)
-        target = target.to(device)
-    try:
-        value = loss(output) if target is None else loss(output, target)
-    except TypeError as error:
-        if target is not None:
-            raise
-        raise ValueError(
-            f"loss(output) fails ({error}): for a loss that compares with targets, give a batch (inputs, targets)"
-        ) from error
-    if not isinstance(value, Tensor) or value.numel() != 1:
-        shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise ValueError(f"the loss must be one number in a tensor, got {shape}: reduce it, for example by its mean")
-    return value
 
 
 def _require_values(model: nn.Module) -> None:

@@ -1,11 +1,11 @@
-"""How a batch is read as the arguments of `forward`, and every tensor of a pass as samples.
+"""The tensors of one call, and how every tensor of a pass is read as samples.
 
 Which dimension counts samples, what is a token, and the factor they are reduced to. `WholeBatch` is the ordinary case,
 all samples in one process; `orthoscope.probe.distributed.SplitBatch` has the same methods for a batch that is split.
 """
 
+import copy
 import dataclasses
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -68,7 +68,7 @@ class Call:
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """All tensors in nested tuples, lists, dicts and dataclasses, in order."""
+    """All tensors in nested tuples, lists, dicts, dataclasses and graph objects, in order."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Mapping):
@@ -80,79 +80,70 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for entry in dataclasses.fields(value):
             yield from tensors_in(getattr(value, entry.name))
+    elif (parts := graph_parts(value)) is not None:
+        yield from tensors_in(parts)
 
 
-def as_call(model: nn.Module, batch: Any, with_target: bool = False) -> Call:
-    """Read a tensor, tuple, dict or DataLoader as the arguments of `model.forward`.
-
-    A dict is keyword arguments, or the single argument if the names do not fit. A tuple is positional arguments. The
-    second of a pair is the target if `forward` takes only one argument, or if it requires only one and the pair comes
-    from a DataLoader or `with_target` is set. A DataLoader stands for its first batch.
-    """
-    if isinstance(batch, Call):
-        return batch
-    if isinstance(batch, torch.utils.data.DataLoader):
-        with torch.random.fork_rng(devices=()):  # a loader that shuffles must not move the user's generator
-            batch, with_target = next(iter(batch), None), True
-        if batch is None:
-            raise ValueError("the DataLoader is empty: give one with at least one batch")
-    if isinstance(batch, Mapping):
-        whole = not _accepts(model, batch) and _takes_one_argument(model, or_needs_one=True)
-        return Call(args=(batch,)) if whole else Call(kwargs=dict(batch))
-    if isinstance(batch, (tuple, list)):
-        if len(batch) == 2 and _takes_one_argument(model, or_needs_one=with_target):
-            return Call(args=(batch[0],), target=batch[1])
-        return Call(args=tuple(batch))
-    if isinstance(batch, Tensor):
-        return Call(args=(batch,))
-    raise ValueError(
-        f"a batch is a tensor, tuple, dict or DataLoader, got {type(batch).__name__}: "
-        "pass what the model is called with"
-    )
+def graph_parts(value: Any) -> dict[str, Any] | None:
+    """The attributes of a graph object, such as torch_geometric's `Data`, nodes first; None for anything else."""
+    known = isinstance(value, (Tensor, Mapping, tuple, list, str, bytes, int, float)) or value is None
+    if known or not all(isinstance(getattr(value, name, None), Tensor) for name in ("x", "edge_index")):
+        return None
+    keys = getattr(value, "keys", None)
+    names = keys() if callable(keys) else vars(value) if keys is None else keys
+    return {"x": value.x} | {name: getattr(value, name) for name in names if not name.startswith("_")}
 
 
 def first_samples(call: Call, samples: int) -> Call:
-    """The first samples of every tensor that counts them; all of them, if there are no more."""
-    count = call.samples
-    if count <= samples:
+    """The first samples of every tensor that counts them; all of them, if there are no more, or they are nodes."""
+    if call.samples <= samples or not divisible(call):
         return call
-    cut = mapped(
-        (tuple(call.args), dict(call.kwargs), call.target),
-        lambda tensor: tensor[:samples] if tensor.ndim and tensor.shape[0] == count else tensor,
+    return chosen_samples(call, torch.arange(samples))
+
+
+def chosen_samples(call: Call, indices: Tensor) -> Call:
+    """The samples of these indices of every tensor that counts them."""
+    count = call.samples
+    return Call(
+        *mapped(
+            (tuple(call.args), dict(call.kwargs), call.target),
+            lambda one: one[indices.to(one.device)] if one.ndim and one.shape[0] == count else one,
+        )
     )
-    return Call(*cut)
 
 
-def _accepts(model: nn.Module, names: Mapping[str, Any]) -> bool:
-    try:
-        inspect.signature(model.forward).bind(**names)
-    except TypeError:
+def divisible(call: Call) -> bool:
+    """Whether samples can be taken out: not if they are the nodes of a graph, which edges or an adjacency connect."""
+    values = (*call.args, *call.kwargs.values())
+    if "edge_index" in call.kwargs or any(graph_parts(value) is not None for value in values):
         return False
-    return True
+    count, (_, *others) = call.samples, tensors_in(values)
+    return not any(one.ndim == 2 and one.shape[0] in (2, count) and _connects(one, count) for one in others)
 
 
-def _takes_one_argument(model: nn.Module, or_needs_one: bool) -> bool:
-    """Whether `forward` takes, or at least needs, just one positional argument."""
-    parameters = inspect.signature(model.forward).parameters.values()
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return False
-    counted = [p for p in positional if p.default is p.empty] if or_needs_one else positional
-    return len(counted) == 1
+def _connects(tensor: Tensor, count: int) -> bool:
+    """Whether a matrix beside the samples may be their adjacency, or a list of edges."""
+    return tensor.shape == (count, count) or (tensor.shape[0] == 2 != count and tensor.dtype is torch.int64)
 
 
 def mapped(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """The same nested tuples, lists, dicts and dataclasses, with `function` of every tensor in its place."""
+    """The same nested tuples, lists, dicts, dataclasses and graphs, with `function` of every tensor in its place."""
     if isinstance(value, Tensor):
         return function(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        # Before dicts: an output of transformers is both, and has attributes.
+        names = [entry.name for entry in dataclasses.fields(value) if entry.init]
+        return dataclasses.replace(value, **{name: mapped(getattr(value, name), function) for name in names})
     if isinstance(value, Mapping):
         return {key: mapped(item, function) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         items = (mapped(item, function) for item in value)
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [entry.name for entry in dataclasses.fields(value) if entry.init]
-        return dataclasses.replace(value, **{name: mapped(getattr(value, name), function) for name in names})
+    if (parts := graph_parts(value)) is not None:
+        twin = copy.copy(value)
+        for name, part in parts.items():
+            setattr(twin, name, mapped(part, function))
+        return twin
     return value
 
 

@@ -15,7 +15,7 @@ from orthoscope.diagnosis.expectations import Expectation
 from orthoscope.diagnosis.rules import findings_of
 from orthoscope.probe import Layer, record
 from orthoscope.probe.hooks import class_name, unwrapped
-from orthoscope.probe.record import Loss
+from orthoscope.probe.losses import Loss
 from orthoscope.probe.samples import Call
 from orthoscope.watcher._updates import UpdateRow
 

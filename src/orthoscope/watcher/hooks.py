@@ -20,7 +20,7 @@ from orthoscope.diagnosis.diagnosis import Diagnosis
 from orthoscope.diagnosis.document import Viewed, environment, omissions
 from orthoscope.findings import Verdict
 from orthoscope.probe.hooks import unwrapped
-from orthoscope.probe.record import Loss
+from orthoscope.probe.losses import Loss
 from orthoscope.probe.samples import Call, first_samples
 from orthoscope.report import document
 from orthoscope.report.document import WatchDocument, copied

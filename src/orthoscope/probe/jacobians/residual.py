@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from orthoscope.linalg.polar import svd
 from orthoscope.linalg.top_triplets import block_width, top_triplets
+from orthoscope.probe.batches import as_call
 from orthoscope.probe.hooks import observable_modules, unwrapped
 from orthoscope.probe.jacobians._operator import JacobianOperator
 from orthoscope.probe.jacobians.additions import AdditionRecorder
 from orthoscope.probe.jacobians.branches import Branch, module_branches, residual_branches
 from orthoscope.probe.jacobians.replica import arguments, differentiable_pass, replica
-from orthoscope.probe.samples import as_call
 
 # Dimensions up to which a matrix is formed: in float64 its SVD then takes well under a second.
 LARGEST_DENSE = 768

@@ -122,6 +122,7 @@ class FixOutcome(StrEnum):
     IMPROVED = "improved"  # better by the rule, but not healthy
     HEALTHY = "healthy before"
     TRAINED = "trained weights left alone"
+    REFUTED = "refuted by training"  # what the verdict calls better does not train, or the network trains as it is
     NOTHING_HELPED = "nothing helped"
 
 
