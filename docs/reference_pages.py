@@ -42,6 +42,7 @@ GROUPS: dict[str, str] = {
     "block": "Numbers of a residual block",
     "update": "Numbers of an update of a weight",
     "snapshot": "Numbers of a training that is watched",
+    "step": "Numbers of a step of a training",
 }
 
 

@@ -52,9 +52,11 @@ from orthoscope.report.document.training import (
     PerProcess,
     Snapshot,
     StepCost,
+    StepLoss,
     Update,
     WatchDocument,
     WatchRecordDocument,
+    WatchWarning,
 )
 
 Document = (
@@ -75,6 +77,6 @@ __all__ = [
     "Limit", "LogSingularValues", "MuonPlanDocument", "Number", "NumberPair", "Omission",
     "Overlaps", "Part", "PerProcess", "Picture", "PredictionDocument", "PredictionSummary", "Prescription",
     "Quantity", "ReportDocument", "ResidualDocument", "Risk", "Run", "SeedRange", "Seeds", "Slope", "Snapshot",
-    "Source", "StepCost", "Unchecked", "Update", "Verdicts", "View", "WatchDocument", "WatchRecordDocument",
-    "WeightSpectrum", "as_document", "copied", "finite", "from_data", "quantities", "quantity", "to_data",
+    "Source", "StepCost", "StepLoss", "Unchecked", "Update", "Verdicts", "View", "WatchDocument",
+    "WatchRecordDocument", "WatchWarning", "WeightSpectrum", "as_document", "copied", "finite", "from_data", "quantities", "quantity", "to_data",
 ]  # fmt: skip
