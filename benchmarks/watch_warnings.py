@@ -69,7 +69,7 @@ class Classifier(nn.Module):
             self.network: nn.Module = nn.Sequential(*hidden, nn.Linear(64, 10))
         else:
             self.network = orthoscope.models.Transformer(
-                depth=2, width=32, heads=2, vocabulary=VOCABULARY, context=CONTEXT
+                VOC
             )
 
     def forward(self, inputs: Tensor, labels: Tensor | None = None) -> dict[str, Tensor] | Tensor:

@@ -8,12 +8,13 @@ has wrapped the function in the meantime, its wrapper stays, and ours only passe
 import functools
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 
+@runtime_checkable
 class Listener(Protocol):
     """Told of every backward pass that starts at a scalar."""
 
@@ -117,12 +118,12 @@ _SUM = 2  # as torch numbers reductions
 _PASSED_BY = ("MulBackward0", "DivBackward0", "ToCopyBackward0", "ViewBackward0", "CloneBackward0", "AliasBackward0")
 
 
-def unscaled(root: Tensor) -> Tensor:
-    """The loss without the factor of a gradient scaler: divided by the float32 scalar tensor that it was multiplied by."""
+def scale_of(root: Tensor) -> Tensor | None:
+    """The factor of a gradient scaler: the float32 scalar tensor that the loss was multiplied by; None without one.
+
+    A Python number that multiplies a loss is a tensor of type float64 in the graph.
+    """
     node = root.grad_fn
-    if type(node).__name__ != "MulBackward0":
-        return root.detach()
-    factor = getattr(node, "_saved_other", None)
-    # A Python number is a tensor of type float64 here.
-    scaled = isinstance(factor, Tensor) and factor.ndim == 0 and factor.dtype is torch.float32
-    return root.detach() / factor if scaled and not factor.requires_grad else root.detach()  # type: ignore[union-attr]
+    factor = getattr(node, "_saved_other", None) if type(node).__name__ == "MulBackward0" else None
+    scales = isinstance(factor, Tensor) and factor.ndim == 0 and factor.dtype is torch.float32
+    return factor.detach() if scales and not factor.requires_grad else None  # type: ignore[union-attr]

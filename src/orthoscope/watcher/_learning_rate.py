@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-WINDOW = 8  # steps of a median
+WINDOW = 8  # steps of a median, and for which a large update is remembered
 LOST = 0.5  # share of the gain over guessing whose loss, for a window, is a rise
-ABOVE = 1.1  # times the loss of guessing, from where on a loss is worse than guessing
-LARGE_UPDATE = 0.1  # ‖ΔW‖/‖W‖ of half of the matrices, beyond which a loss above guessing is blamed on the rate at once
-REPLACED = 1.0  # the same, from where on the step replaces the weights, whatever the loss does
-TYPICAL_UPDATE = 0.01  # to which a suggested rate brings it
+GAIN = 0.2  # least gain, as a share of the loss of guessing, of which a part can be lost
+ABOVE = 1.1  # times the loss of guessing or of the first steps, from where on a loss is above it
+LARGE_UPDATE = 0.1  # ‖ΔW‖/‖W‖ of the median matrix: too large if the loss is above guessing
+LARGEST_UPDATE = 0.3  # the same for the matrix with the largest one
+TYPICAL_UPDATE = 0.01  # ‖ΔW‖/‖W‖ to which a suggested rate brings the median matrix
 MOST_LOWERED, LEAST_LOWERED = 1e-3, 0.3  # factors of a suggestion
 
 
@@ -27,23 +28,24 @@ class Alarm:
         sentence: What was seen.
         factor: By which to multiply the rate.
         weight: The parameter with the largest update; None if none was measured.
+        lasts: Whether it has lasted for a window, so that it is no spike that recovers at once.
     """
 
     sentence: str
     factor: float
     weight: str | None
+    lasts: bool
 
 
 class LossJudge:
-    """Follows the losses and update sizes of a training, step by step, and says once that the rate is too high."""
+    """Follows the losses and update sizes of a training, step by step, and says when the learning rate is too high."""
 
     def __init__(self) -> None:
         self.classes: int | None = None  # of the cross-entropy, 0 if the loss is made of something else
         self.best = math.inf  # least median over a window
         self._first: list[float] = []
         self._recent: deque[float] = deque(maxlen=WINDOW)
-        self._sizes: deque[float] = deque(maxlen=WINDOW)  # medians over matrices
-        self._weight: str | None = None
+        self._sizes: deque[_Sizes] = deque(maxlen=WINDOW)
 
     @property
     def guessing(self) -> float | None:
@@ -61,23 +63,62 @@ class LossJudge:
         now = median(self._recent)
         return now < guessing and now <= self.best + LOST * (guessing - self.best)
 
-    def add_loss(self, step: int, loss: float) -> Alarm | None:
-        """Judge the loss of a step."""
+    def add_loss(self, loss: float) -> Alarm | None:
+        """Judge the loss of the next step."""
         if len(self._first) < WINDOW // 2:
             self._first.append(loss)
         self._recent.append(loss)
-        alarm = self._alarm(loss)
         if len(self._recent) == WINDOW:
             self.best = min(self.best, median(self._recent))
-        return alarm
+        return self._risen() or self._above(loss)
 
-    def add_sizes(self, step: int, sizes: Mapping[str, float]) -> Alarm | None:
-        """Judge the relative sizes of the update of every matrix."""
-        if not sizes:
+    def add_sizes(self, sizes: Mapping[str, float]) -> None:
+        """Remember the relative sizes of the last update, by the names of the matrices.
+
+        Alone they prove nothing: a network with batch norm may train with updates larger than its weights.
+        """
+        if sizes:
+            largest = max(sizes, key=lambda name: sizes[name])
+            self._sizes.append(_Sizes(median(sizes.values()), sizes[largest], largest))
+
+    def _above(self, loss: float) -> Alarm | None:
+        """The loss is above that of guessing, and an update just before was large."""
+        guessing = self.guessing
+        if guessing is None or not self._sizes:
             return None
-        self._sizes.append(median(sizes.values()))
-        self._weight = max(sizes, key=lambda name: sizes[name])
-        return None
+        large = max(self._sizes, key=lambda sizes: max(sizes.median / LARGE_UPDATE, sizes.largest / LARGEST_UPDATE))
+        if loss <= ABOVE * max(guessing, self._first[0]) or (large.median <= LARGE_UPDATE and large.largest <= LARGEST_UPDATE):
+            return None
+        seen = f"the loss is {loss:.4g}, above that of guessing ({guessing:.4g}), after updates of {large.words}"
+        return Alarm(seen, self._factor(large), large.name, lasts=False)
 
-    def _alarm(self, loss: float) -> Alarm | None:
-        return None
+    def _risen(self) -> Alarm | None:
+        """For half a window, the loss is above guessing, or has lost half of what it had gained over it."""
+        guessing = self.guessing
+        if guessing is None or len(self._recent) < WINDOW:
+            return None
+        now, gain = median(self._recent), guessing - self.best
+        limit = self.best + LOST * gain if gain >= GAIN * guessing else ABOVE * max(guessing, self._first[0])
+        if now <= limit or now <= self.best:
+            return None
+        large = max(self._sizes, key=lambda sizes: sizes.median, default=_Sizes(math.nan, math.nan, None))
+        seen = f"the loss rose from {self.best:.4g} to {now:.4g} (medians of {WINDOW} steps; guessing: {guessing:.4g})"
+        return Alarm(f"{seen}, with updates of {large.words}", self._factor(large), large.name, lasts=True)
+
+    def _factor(self, sizes: "_Sizes") -> float:
+        """Brings the update of the median matrix to its typical size, within bounds."""
+        wanted = TYPICAL_UPDATE / sizes.median if sizes.median > 0 else LEAST_LOWERED
+        return min(LEAST_LOWERED, max(MOST_LOWERED, wanted))
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The relative sizes of one update: of the median matrix and of the one that changed most."""
+
+    median: float
+    largest: float
+    name: str | None
+
+    @property
+    def words(self) -> str:
+        return f"{self.median:.2g} of the weights' size, and {self.largest:.2g} in `{self.name}`"

@@ -29,12 +29,12 @@ class StepMonitor:
 
     Args:
         model: The model as it is called.
-        warn: Called with every warning.
+        warn: Called with every warning, and whether it is a reason to stop: a spike of the loss may recover.
         wait: Wait for the loss and the largest gradient of every step, so that on an accelerator too what is not
             finite is found before the optimizer's step.
     """
 
-    def __init__(self, model: nn.Module, warn: Callable[[WatchWarning], None], wait: bool = False) -> None:
+    def __init__(self, model: nn.Module, warn: Callable[[WatchWarning, bool], None], wait: bool = False) -> None:
         self._model, self._warn, self._wait = model, warn, wait
         self.judge = LossJudge()
         self.losses: list[tuple[int, float]] = []
@@ -44,13 +44,16 @@ class StepMonitor:
         self._pending: Tensor | None = None  # the sum of the losses since the last step
         self._given = False  # the loop itself tells the loss
         self._reached = False  # the backward pass that runs has come to the model's output
+        self._scale: Tensor | None = None  # the factor of a gradient scaler in that pass
         self._within_step = False  # a step of the optimizer runs, perhaps with a closure
         self._closure_told = False  # the closure has had a loss
         self._call: Call | None = None
         self._autocast: tuple[str, bool, torch.dtype] | None = None
         self._optimizer: weakref.ref[Optimizer] | None = None
         self._step = 0
-        self._warned: set[str] = set()
+        self._warned: set[str] = set()  # kinds of which nothing more is said
+        self._told: set[tuple[str, bool]] = set()
+        self._undefined: set[str] | None = None  # matrices that were zero at the first step
         self._last_sizes: dict[str, float] = {}
 
     def start(self) -> None:
@@ -81,15 +84,15 @@ class StepMonitor:
         self._reached = True
 
     def before_backward(self, root: Tensor) -> None:
-        """Read the number of classes from the graph of the first loss."""
-        self._reached = False
+        """Read from the graph, while it is whole, what the loss is made of."""
+        self._reached, self._scale = False, _backward.scale_of(root)
         if self.judge.classes is None and not self._given:
             self.judge.classes = _backward.classes_of(root) or 0
 
     def after_backward(self, root: Tensor) -> None:
         """Take the root for a loss of this step, if the pass has reached the model."""
         if self._reached and not self._given:
-            self._add(_backward.unscaled(root))
+            self._add(root.detach() if self._scale is None else root.detach() / self._scale)
         self._reached = False
 
     def tell(self, loss: Tensor | float) -> None:
@@ -139,20 +142,21 @@ class StepMonitor:
             self._gradient_is_not_finite(float(largest))
 
     def _read(self, all_of_them: bool = False) -> None:
-        for step, sizes in self._size_readings.arrived(all_of_them):
-            self._take_sizes(step, sizes)
+        for _, sizes in self._size_readings.arrived(all_of_them):
+            self._take_sizes(sizes)
         for step, (loss,) in self._loss_readings.arrived(all_of_them):
             self.losses.append((step, loss))
             if not math.isfinite(loss):
                 self._loss_is_not_finite(step, loss)
-            elif alarm := self.judge.add_loss(step, loss):
+            elif alarm := self.judge.add_loss(loss):
                 self._learning_rate(step, alarm)
 
-    def _take_sizes(self, step: int, sizes: Sequence[float]) -> None:
+    def _take_sizes(self, sizes: Sequence[float]) -> None:
         named = dict(zip(self._sizes.names, sizes, strict=True))
-        known = {name: size for name, size in named.items() if math.isfinite(size)}
-        if alarm := self.judge.add_sizes(step, known):
-            self._learning_rate(step + 1, alarm)
+        if self._undefined is None:  # what grows from zero has no relative size that means anything
+            self._undefined = {name for name, size in named.items() if not math.isfinite(size)}
+        known = {name: size for name, size in named.items() if math.isfinite(size) and name not in self._undefined}
+        self.judge.add_sizes(known)
         self._last_sizes = known or self._last_sizes
 
     def _learning_rate(self, step: int, alarm: Alarm) -> None:
@@ -160,7 +164,8 @@ class StepMonitor:
         suggested = None if rate is None else float(f"{rate * alarm.factor:.1g}")
         what = "the learning rate" if rate is None else f"the learning rate {rate:.3g}"
         advice = "lower it" if suggested is None else f"try {suggested:g}"
-        self._give("learning rate", step, f"{what} is too high: {alarm.sentence}; {advice}", alarm.weight, rate, suggested)
+        sentence = f"{what} is too high: {alarm.sentence}; {advice}"
+        self._give("learning rate", step, sentence, alarm.weight, rate, suggested, lasts=alarm.lasts)
 
     def _rate(self, weight: str | None) -> float | None:
         """The learning rate of the group that holds the weight, else the largest."""
@@ -221,7 +226,14 @@ class StepMonitor:
         layer: str | None = None,
         value: float | None = None,
         suggestion: float | None = None,
+        lasts: bool = True,
     ) -> None:
-        if kind not in self._warned:
-            self._warned.add(kind)
-            self._warn(WatchWarning(kind=kind, step=step, sentence=sentence, layer=layer, value=value, suggestion=suggestion))
+        """Warn once of every kind; of a learning rate once more if it was no spike."""
+        if kind not in self._warned and (kind, lasts) not in self._told:
+            self._told.add((kind, lasts))
+            if lasts:
+                self._warned.add(kind)
+            warning = WatchWarning(
+                kind=kind, step=step, sentence=sentence, layer=layer, value=value, suggestion=suggestion
+            )
+            self._warn(warning, lasts)

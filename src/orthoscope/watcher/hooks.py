@@ -239,7 +239,7 @@ class Watch(Viewed):
             if judged.verdict is Verdict.SICK and (judged.change is None or _alone()):
                 self._stop(sentence)
 
-    def _warn(self, warning: WatchWarning) -> None:
+    def _warn(self, warning: WatchWarning, lasts: bool) -> None:
         """Act on a warning of the monitor."""
         self.warnings.append(warning)
         self._log({})
@@ -248,7 +248,7 @@ class Watch(Viewed):
         sentence = f"after {warning.step} steps {warning.sentence}{healthy}"
         self._say(sentence)
         # Losses differ between processes: one that leaves the loop alone would leave the others waiting.
-        if _alone():
+        if lasts and _alone():
             self._stop(sentence)
 
     def _say(self, sentence: str) -> None:
