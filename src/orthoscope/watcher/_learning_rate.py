@@ -8,15 +8,18 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, median_low
 
 WINDOW = 8  # steps of a median, and for which a large update is remembered
 LOST = 0.5  # share of the gain over guessing whose loss, for a window, is a rise
 GAIN = 0.2  # least gain, as a share of the loss of guessing, of which a part can be lost
 ABOVE = 1.1  # times the loss of guessing or of the first steps, from where on a loss is above it
+NOISE = 3.0  # standard deviations of the loss from step to step by which a median must have risen
+MEMORY = 64  # steps from whose differences the noise is estimated
+UNKNOWN = 2.0  # in place of ABOVE, until the noise is known, if guessing is only known from the first losses
 LARGE_UPDATE = 0.1  # ‖ΔW‖/‖W‖ of the median matrix: too large if the loss is above guessing
 LARGEST_UPDATE = 0.3  # the same for the matrix with the largest one
-TYPICAL_UPDATE = 0.01  # ‖ΔW‖/‖W‖ to which a suggested rate brings the median matrix
+TYPICAL_UPDATE = 0.01  # ‖ΔW‖/‖W‖ to which a suggested rate brings the median matrix, and ten times that the largest
 MOST_LOWERED, LEAST_LOWERED = 1e-3, 0.3  # factors of a suggestion
 
 
@@ -45,6 +48,7 @@ class LossJudge:
         self.best = math.inf  # least median over a window
         self._first: list[float] = []
         self._recent: deque[float] = deque(maxlen=WINDOW)
+        self._differences: deque[float] = deque(maxlen=MEMORY)
         self._sizes: deque[_Sizes] = deque(maxlen=WINDOW)
 
     @property
@@ -52,7 +56,16 @@ class LossJudge:
         """The loss of guessing: log of the number of classes, else the median of the first losses; None before them."""
         if self.classes:
             return math.log(self.classes)
-        return median(self._first) if self._first else None
+        return median_low(self._first) if self._first else None  # low: a loss that explodes may be among them
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the loss from step to step, before the last window; nan while there are too few steps.
+
+        The median of |Lₜ − Lₜ₋₁| of normal numbers is 0.954 σ.
+        """
+        before = list(self._differences)[:-WINDOW]
+        return median(before) / 0.954 if len(before) >= WINDOW else math.nan
 
     @property
     def falls(self) -> bool:
@@ -67,6 +80,8 @@ class LossJudge:
         """Judge the loss of the next step."""
         if len(self._first) < WINDOW // 2:
             self._first.append(loss)
+        if self._recent:
+            self._differences.append(abs(loss - self._recent[-1]))
         self._recent.append(loss)
         if len(self._recent) == WINDOW:
             self.best = min(self.best, median(self._recent))
@@ -87,10 +102,19 @@ class LossJudge:
         if guessing is None or not self._sizes:
             return None
         large = max(self._sizes, key=lambda sizes: max(sizes.median / LARGE_UPDATE, sizes.largest / LARGEST_UPDATE))
-        if loss <= ABOVE * max(guessing, self._first[0]) or (large.median <= LARGE_UPDATE and large.largest <= LARGEST_UPDATE):
+        if loss <= self._limit(guessing) or (large.median <= LARGE_UPDATE and large.largest <= LARGEST_UPDATE):
             return None
         seen = f"the loss is {loss:.4g}, above that of guessing ({guessing:.4g}), after updates of {large.words}"
         return Alarm(seen, self._factor(large), large.name, lasts=False)
+
+    def _limit(self, guessing: float) -> float:
+        """The loss from which on it is above guessing; of a loss whose guessing is not known, beyond its noise."""
+        limit = ABOVE * max(guessing, self._first[0])
+        if self.classes:
+            return limit
+        noise = self.noise
+        early = UNKNOWN * max(guessing, self._first[0])
+        return early if math.isnan(noise) else max(limit, guessing + NOISE * noise)
 
     def _risen(self) -> Alarm | None:
         """For half a window, the loss is above guessing, or has lost half of what it had gained over it."""
@@ -99,16 +123,18 @@ class LossJudge:
             return None
         now, gain = median(self._recent), guessing - self.best
         limit = self.best + LOST * gain if gain >= GAIN * guessing else ABOVE * max(guessing, self._first[0])
-        if now <= limit or now <= self.best:
+        if now <= limit or now <= self.best or now - self.best <= NOISE * self.noise:
+            return None
+        if not self.classes and math.isnan(self.noise):
             return None
         large = max(self._sizes, key=lambda sizes: sizes.median, default=_Sizes(math.nan, math.nan, None))
         seen = f"the loss rose from {self.best:.4g} to {now:.4g} (medians of {WINDOW} steps; guessing: {guessing:.4g})"
         return Alarm(f"{seen}, with updates of {large.words}", self._factor(large), large.name, lasts=True)
 
     def _factor(self, sizes: "_Sizes") -> float:
-        """Brings the update of the median matrix to its typical size, within bounds."""
-        wanted = TYPICAL_UPDATE / sizes.median if sizes.median > 0 else LEAST_LOWERED
-        return min(LEAST_LOWERED, max(MOST_LOWERED, wanted))
+        """Brings the median update to its typical size and the largest to ten times that, within bounds."""
+        excess = max(sizes.median, sizes.largest / 10) / TYPICAL_UPDATE
+        return min(LEAST_LOWERED, max(MOST_LOWERED, 1 / excess)) if excess > 0 else LEAST_LOWERED
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ class StepMonitor:
         self._optimizer: weakref.ref[Optimizer] | None = None
         self._step = 0
         self._warned: set[str] = set()  # kinds of which nothing more is said
+        self._suggested = math.inf  # the least learning rate that was suggested
         self._told: set[tuple[str, bool]] = set()
         self._undefined: set[str] | None = None  # matrices that were zero at the first step
         self._last_sizes: dict[str, float] = {}
@@ -161,7 +162,8 @@ class StepMonitor:
 
     def _learning_rate(self, step: int, alarm: Alarm) -> None:
         rate = self._rate(alarm.weight)
-        suggested = None if rate is None else float(f"{rate * alarm.factor:.1g}")
+        suggested = None if rate is None else min(self._suggested, float(f"{rate * alarm.factor:.1g}"))
+        self._suggested = self._suggested if suggested is None else suggested
         what = "the learning rate" if rate is None else f"the learning rate {rate:.3g}"
         advice = "lower it" if suggested is None else f"try {suggested:g}"
         sentence = f"{what} is too high: {alarm.sentence}; {advice}"
