@@ -148,7 +148,11 @@ def trainer(model: Classifier, data: Samples, kind: str, rate: float, seed: int)
             label_names=["labels"],
         )  # fmt: skip
         transformers.Trainer(
-            model, arguments, train_dataset=data, callbacks=[callback], optimizers=(optimizer, schedule(optimizer, seed))
+            model,
+            arguments,
+            train_dataset=data,
+            callbacks=[callback],
+            optimizers=(optimizer, schedule(optimizer, seed)),
         ).train()
     assert callback.watch is not None
     return callback.watch
@@ -233,7 +237,9 @@ def counts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for kind in ("sgd", "adamw"):
             mine = [one for one in rows if (one["loop"], one["optimizer"]) == (loop, kind)]
             high, healthy = ([one for one in mine if one["healthy"] is which] for which in (False, True))
-            late = [one for one in high if one["warned"] is None or one["passed"] is None or one["warned"] > one["passed"]]
+            late = [
+                one for one in high if one["warned"] is None or one["passed"] is None or one["warned"] > one["passed"]
+            ]
             found.append(
                 {
                     "loop": loop,

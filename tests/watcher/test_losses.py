@@ -336,7 +336,9 @@ def test_a_log_of_before_losses_is_read(tmp_path: Path) -> None:
     del older["losses"], older["warnings"]
     log.write_text(json.dumps(older) + "\n")
     watcher.WatchLog(log).append(record)
-    assert [(one["step"], one["losses"], one["warnings"]) for one, _ in watcher.read_watch_log(log)] == [(0, [], [])] * 2
+    assert [(one["step"], one["losses"], one["warnings"]) for one, _ in watcher.read_watch_log(log)] == [
+        (0, [], [])
+    ] * 2
 
 
 def test_without_losses_nothing_of_a_step_is_read() -> None:

@@ -105,7 +105,9 @@ def _broken(pairs: list[tuple[Layer, Layer]]) -> Iterator[Change]:
 def _died(pairs: list[tuple[Layer, Layer]]) -> Iterator[Change]:
     died = [new.name for new, old in pairs if new.status is Status.DEAD and old.status is Status.MEASURED]
     if died:
-        named = ", ".join(f"`{name}`" for name in died[:_MOST_NAMED]) + (" and others" if len(died) > _MOST_NAMED else "")
+        named = ", ".join(f"`{name}`" for name in died[:_MOST_NAMED]) + (
+            " and others" if len(died) > _MOST_NAMED else ""
+        )
         yield Change(Verdict.AT_RISK, f"{len(died)} layers died: the output of {named} became exactly zero", died[0])
 
 

@@ -1,9 +1,8 @@
 """Every step of a watched training: its loss, whether it is finite, and how large its update is."""
 
-import contextlib
 import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -187,7 +186,9 @@ class StepMonitor:
             return
         origin = self._found(origin_of_output)
         if origin is None:
-            origin = Origin(None, "the output of the model is finite, so the loss function makes it, from output or target")
+            origin = Origin(
+                None, "the output of the model is finite, so the loss function makes it, from output or target"
+            )
         self._give("loss", step, f"the loss is {loss}: {origin.sentence}", origin.layer)
 
     def _gradient_is_not_finite(self, largest: float) -> None:
@@ -195,7 +196,9 @@ class StepMonitor:
             return
         origin = self._found(origin_of_gradients)
         sentence = origin.sentence if origin else "where it begins is not known, because the batch was not seen"
-        self._give("gradient", self._step, f"the loss is finite, but not its gradient: {sentence}", origin and origin.layer)
+        self._give(
+            "gradient", self._step, f"the loss is finite, but not its gradient: {sentence}", origin and origin.layer
+        )
 
     def _weights_are_not_finite(self, step: int, bad: list[str], what: str) -> None:
         """Say which step made them so: the last loss was finite, and this one is not."""

@@ -145,7 +145,9 @@ def origin_of_gradients(model: nn.Module, call: Call) -> Origin:
     reached = [(name, bad) for name, bad in reached if bad is not None]
     places = [place for place, (_, bad) in enumerate(reached) if bad]
     if not places:
-        return Origin(None, "no gradient of a module that was called: it is that of a parameter used outside its module")
+        return Origin(
+            None, "no gradient of a module that was called: it is that of a parameter used outside its module"
+        )
     name = reached[places[-1]][0]
     behind = [one for one, _ in reached[places[-1] + 1 :]]
     kind = class_name(modules[name])

@@ -31,7 +31,6 @@ from orthoscope.watcher._snapshot import checkup, own_loss, profile_scalars, upd
 from orthoscope.watcher._updates import UpdateRow, WatchedUpdates
 from orthoscope.watcher.sinks import LogSinks, step_losses
 
-
 _MOST_LOSSES = 2_000  # of a document
 
 
@@ -92,7 +91,9 @@ class Watch(Viewed):
         if on_risk not in ("warn", "stop", None):
             raise ValueError(f'on_risk must be "warn", "stop" or None, got {on_risk!r}')
         if not (profile or updates or losses):
-            raise ValueError("profile, updates and losses are all False: set one of them, or there is nothing to record")
+            raise ValueError(
+                "profile, updates and losses are all False: set one of them, or there is nothing to record"
+            )
         self.model = unwrapped(model)
         self.every = every
         self.step = 0  # optimizer steps taken; set it before resuming from a checkpoint
