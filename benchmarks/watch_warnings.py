@@ -1,10 +1,11 @@
 """Whether a watch names the learning rate in trainings that it drives to divergence, and is silent in healthy ones.
 
-Ten seeds, three kinds of loops (a plain one, `transformers.Trainer`, Lightning), two optimizers, on handwritten digits and
-on text: one training with a rate at which it learns and one with a rate that is too high. `make bench-watch-warnings`
+Ten seeds, three kinds of loops (a plain one, `transformers.Trainer`, Lightning), two optimizers, on digits
+and on text: one training with a rate at which it learns and one with a rate that is too high. `make bench-watch-warnings`
 takes about ten minutes. Limits of the watch were set on other seeds and other models (see docs/watch.md).
 """
 
+import argparse
 import contextlib
 import io
 import json
@@ -25,6 +26,7 @@ from torch.nn import functional as F
 import orthoscope
 from orthoscope.data.dataset import VOCABULARY, python_manual, read_digits
 from orthoscope.files import replace
+from orthoscope.models import resolve
 from orthoscope.models.targets.timm_zoo import repair_torchvision
 from orthoscope.watcher import Watch
 from orthoscope_papers.results import provenance
@@ -34,7 +36,7 @@ SEEDS = range(10)
 STEPS = 100
 SAMPLES = 32
 CONTEXT = 24
-# The rate at which a task learns, and two that are too high, alternating over seeds: tens, and hundreds of times too high.
+# The rate at which a task learns, and two that are tens and hundreds of times too high, alternating over seeds.
 RATES: dict[tuple[str, str], tuple[float, float, float]] = {
     ("digits", "sgd"): (0.05, 1.0, 50.0),
     ("digits", "adamw"): (3e-3, 0.3, 3.0),
@@ -42,6 +44,7 @@ RATES: dict[tuple[str, str], tuple[float, float, float]] = {
     ("text", "adamw"): (3e-3, 0.3, 3.0),
 }
 ABOVE = 1.1  # times the loss of guessing, from where on a loss counts as above it
+ROUNDS = 5
 LOOPS = ("plain", "trainer", "lightning")
 
 
@@ -254,18 +257,77 @@ def counts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    repair_torchvision()
-    start = time.perf_counter()
-    rows = []
+def spent(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def overhead() -> list[dict[str, Any]]:
+    """Processor seconds of a step: without a watch, with one that reads no loss, and with one that does, in turns."""
+    gpt = resolve("hf:gpt2(n_layer=6, n_embd=192, n_head=6, vocab_size=1000, n_positions=64)").build(
+        torch.Generator().manual_seed(0)
+    )
+    small = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    networks: list[tuple[str, nn.Module, Tensor, int]] = [
+        ("GPT-2 of 6 x 192, 16 x 64 tokens", gpt, torch.randint(1000, (16, 64)), 1),
+        ("MLP of 64 x 64, 32 digits", small, torch.randn(32, 64), 100),
+    ]
+    found = []
+    for name, model, inputs, repeats in networks:
+        optimizer = torch.optim.SGD(model.parameters(), 1e-4, momentum=0.9)
+
+        def steps(
+            model: nn.Module = model,
+            inputs: Tensor = inputs,
+            repeats: int = repeats,
+            optimizer: torch.optim.Optimizer = optimizer,
+        ) -> None:
+            for _ in range(repeats):
+                optimizer.zero_grad()
+                output = model(inputs)
+                (output if isinstance(output, Tensor) else output[0]).square().mean().backward()
+                optimizer.step()
+
+        times: dict[str, list[float]] = {"plain": [], "without_losses": [], "with_losses": []}
+        steps()
+        for _ in range(ROUNDS):
+            times["plain"].append(spent(steps) / repeats)
+            for key, losses in (("without_losses", False), ("with_losses", True)):
+                with orthoscope.watch(
+                    model, every=10**9, logger=None, losses=losses, profile=False, updates=not losses
+                ):
+                    steps()  # what is prepared once
+                    times[key].append(spent(steps) / repeats)
+        found.append({"network": name, **{key: median(values) for key, values in times.items()}})
+        print(found[-1], flush=True)
+    return found
+
+
+def trainings() -> list[dict[str, Any]]:
+    start, rows = time.perf_counter(), []
     for loop in LOOPS:
         for kind in ("sgd", "adamw"):
             for seed in SEEDS:
                 rows += [asdict(row(loop, kind, seed, healthy)) for healthy in (True, False)]
             print(counts(rows), f"{time.perf_counter() - start:.0f} s", flush=True)
-    content = {**provenance(), "seconds": round(time.perf_counter() - start, 1), "counts": counts(rows), "rows": rows}
-    replace(ROOT / "results/benchmarks/watch_warnings.json", json.dumps(content, indent=1) + "\n")
+    return rows
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", choices=("trainings", "overhead"), help="measure this again, and keep the other")
+    only = arguments.parse_args().only
+    torch.set_num_threads(1)
+    repair_torchvision()
+    saved = ROOT / "results/benchmarks/watch_warnings.json"
+    content = json.loads(saved.read_text()) if only else {}
+    if only != "overhead":
+        rows = trainings()
+        content |= {**provenance(), "counts": counts(rows), "rows": rows}
+    if only != "trainings":
+        content["overhead"] = overhead()
+    replace(saved, json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""When a watch says that the learning rate is too high: on series of losses and updates made by hand, and on trainings."""
+"""When a watch says that the learning rate is too high: on losses and updates made by hand, and on trainings."""
 
 import math
 import random
@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import orthoscope
+from orthoscope.watcher import Watch
 from orthoscope.watcher._learning_rate import LARGE_UPDATE, LEAST_LOWERED, MOST_LOWERED, WINDOW, Alarm, LossJudge
 
 GUESSING = math.log(10)
@@ -95,7 +96,7 @@ def batches(steps: int, spike: int | None = None) -> Iterator[tuple[torch.Tensor
         yield images[chosen].flatten(1), (9 - labels[chosen] if step == spike else labels[chosen])
 
 
-def trained(make: type[torch.optim.Optimizer], rate: float, spike: int | None = None, **options: float) -> orthoscope.watcher.Watch:
+def trained(make: type[torch.optim.Optimizer], rate: float, spike: int | None = None, **options: float) -> Watch:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 48), nn.ReLU(), nn.Linear(48, 10))
     optimizer = make(model.parameters(), rate, **options)  # type: ignore[call-arg]

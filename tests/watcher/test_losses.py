@@ -209,7 +209,7 @@ def test_the_module_that_makes_the_first_nan_is_named_and_those_that_pass_it_on_
         train(model, 1)
     assert [one.kind for one in w.warnings] == ["loss"]
     assert (w.warnings[0].layer, w.warnings[0].step) == ("2", 0)
-    assert w.warnings[0].sentence.startswith("the loss is nan: `2` (Function) makes ")
+    assert w.warnings[0].sentence.startswith(f"the loss is nan: `2` (Function) makes {kind} of finite inputs")
     assert operator in w.warnings[0].sentence
     assert "2 module calls after it pass it on" in w.warnings[0].sentence
     assert len(caught) == 1

@@ -3,7 +3,7 @@
 import math
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from orthoscope.watcher._nonfinite import Origin, bad_weights, origin_of_gradien
 from orthoscope.watcher._readings import Readings
 from orthoscope.watcher._step_sizes import StepSizes, largest_gradient
 
-_MOST_NAMED = 3
+Kind = Literal["loss", "gradient", "weights", "learning rate"]
 
 
 class StepMonitor:
@@ -197,7 +197,10 @@ class StepMonitor:
         origin = self._found(origin_of_gradients)
         sentence = origin.sentence if origin else "where it begins is not known, because the batch was not seen"
         self._give(
-            "gradient", self._step, f"the loss is finite, but not its gradient: {sentence}", origin and origin.layer
+            "gradient",
+            self._step,
+            f"the loss is finite, but not its gradient: {sentence}",
+            origin.layer if origin else None,
         )
 
     def _weights_are_not_finite(self, step: int, bad: list[str], what: str) -> None:
@@ -211,7 +214,8 @@ class StepMonitor:
         self._give(
             "weights",
             step,
-            f"{what}, because weights are not finite: `{bad[0]}`{others}; step {step} of {who} made them so{whose}{before}",
+            f"{what}, because weights are not finite: `{bad[0]}`{others}; "
+            f"step {step} of {who} made them so{whose}{before}",
             bad[0],
         )
 
@@ -225,7 +229,7 @@ class StepMonitor:
 
     def _give(
         self,
-        kind: str,
+        kind: Kind,
         step: int,
         sentence: str,
         layer: str | None = None,

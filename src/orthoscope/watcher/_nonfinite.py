@@ -154,8 +154,8 @@ def origin_of_gradients(model: nn.Module, call: Call) -> Origin:
     if not behind:
         return Origin(
             name,
-            f"the gradient is not finite from `{name}` ({kind}), the last module with parameters, on: it comes from the "
-            f"loss, or from what stands between `{name}` and the loss",
+            f"the gradient is not finite from `{name}` ({kind}), the last module with parameters, on: it is "
+            f"made by the loss, or between `{name}` and the loss",
         )
     return Origin(
         name,

@@ -48,9 +48,9 @@ class StepSizes:
     def _choose(self) -> None:
         groups: defaultdict[tuple[torch.device, torch.dtype], list[tuple[str, nn.Parameter]]] = defaultdict(list)
         for name, parameter in self._model.named_parameters():
-            if parameter.ndim > 1 and parameter.requires_grad and parameter.is_floating_point():
-                if local_part(parameter.detach()).numel():
-                    groups[parameter.device, parameter.dtype].append((name, parameter))
+            moves = parameter.ndim > 1 and parameter.requires_grad and parameter.is_floating_point()
+            if moves and local_part(parameter.detach()).numel():
+                groups[parameter.device, parameter.dtype].append((name, parameter))
         largest = max(groups.values(), key=len, default=[])
         enough = [pair for pair in largest if local_part(pair[1].detach()).numel() >= SAMPLED] or largest
         chosen = enough[:: -(-len(enough) // MOST_MATRICES)] if enough else []

@@ -211,8 +211,11 @@ class Watch(Viewed):
         taken = {"step": self.step, "scalars": scalars, "verdict": judged.verdict, "summary": judged.summary}
         self.history.append(copied(document.Snapshot, diagnosis, **taken))
         if judged.worse and (change := judged.change) is not None:
-            said = {"sentence": change.sentence, "layer": change.layer, "value": change.value}
-            self.warnings.append(WatchWarning(kind="network", step=self.step, **said))
+            self.warnings.append(
+                WatchWarning(
+                    kind="network", step=self.step, sentence=change.sentence, layer=change.layer, value=change.value
+                )
+            )
         self._log(scalars, diagnosis)
         self._act_on_verdict(judged)
 
@@ -403,10 +406,10 @@ def watch(
         log: File to which every record is appended, one line of JSON each.
         logger: Where at most eight scalars go: TensorBoard's writer, W&B, MLflow, trackio, a logger of Lightning, a
             function of scalars and step, or a list of them; "active" means the open runs of W&B, MLflow and trackio.
-        on_risk: "warn" gives a warning when the verdict becomes worse than it ever was, and for what `w.warnings` holds;
-            "stop" also ends the loop when the verdict is SICK, when loss or gradient is not finite, and when the
-            learning rate is too high: the `with` block is left, and `w.stopped` says why. With several processes a
-            training is not stopped.
+        on_risk: "warn" gives a warning when the verdict becomes worse than it ever was, and for all of `w.warnings`;
+            "stop" also ends the loop when the verdict is SICK, when loss or gradient is not finite, and when a loss
+            that the learning rate made rise has not recovered: the `with` block is left, and `w.stopped` says why.
+            With several processes only the verdict of a diagnosis stops, which is the same in all.
         loss: As for `diagnose`. A model that is called with `labels`, as those of transformers, has a loss of its own.
         samples: Use at most so many samples from the front of the batch.
         batch_statistics: As for `diagnose`.

@@ -78,5 +78,6 @@ __all__ = [
     "Overlaps", "Part", "PerProcess", "Picture", "PredictionDocument", "PredictionSummary", "Prescription",
     "Quantity", "ReportDocument", "ResidualDocument", "Risk", "Run", "SeedRange", "Seeds", "Slope", "Snapshot",
     "Source", "StepCost", "StepLoss", "Unchecked", "Update", "Verdicts", "View", "WatchDocument",
-    "WatchRecordDocument", "WatchWarning", "WeightSpectrum", "as_document", "copied", "finite", "from_data", "quantities", "quantity", "to_data",
+    "WatchRecordDocument", "WatchWarning", "WeightSpectrum", "as_document", "copied", "finite", "from_data",
+    "quantities", "quantity", "to_data",
 ]  # fmt: skip
