@@ -44,7 +44,7 @@ RATES: dict[tuple[str, str], tuple[float, float, float]] = {
     ("text", "adamw"): (3e-3, 0.3, 3.0),
 }
 ABOVE = 1.1  # times the loss of guessing, from where on a loss counts as above it
-ROUNDS = 5
+ROUNDS = 3
 LOOPS = ("plain", "trainer", "lightning")
 
 

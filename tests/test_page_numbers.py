@@ -75,7 +75,6 @@ def test_the_warnings_of_a_watch() -> None:
     assert sum(row["warned"] <= row["passed"] for row in mine if row["passed"] is not None) == sum(
         row["warned in time"] for row in numbers["counts"]
     )
-    OVERHEADTEST
 
 
 def test_the_networks_that_trained_although_a_limit_without_calibration_called_them_sick() -> None:
