@@ -1,7 +1,7 @@
 """Whether a watch names the learning rate in trainings that it drives to divergence, and is silent in healthy ones.
 
-Ten seeds, three kinds of loops (a plain one, `transformers.Trainer`, Lightning), two optimizers, on digits and text: one
-training with a rate at which it learns and one with a rate that is too high. `make bench-watch-warnings` takes about ten
+Ten seeds, three kinds of loops (a plain one, `transformers.Trainer`, Lightning), two optimizers, digits and text: one
+training with a rate at which it learns, one with a rate that is too high. `make bench-watch-warnings` takes about ten
 minutes. Limits of the watch were set on other seeds and other models (see docs/watch.md).
 """
 
