@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo check test lint types benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-busy bench-residual bench-watch calibrate results-page reference-pages page-outputs picture docs viewer browser compiler clean
+.PHONY: demo check test lint types benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-busy bench-residual bench-watch bench-watch-warnings calibrate results-page reference-pages page-outputs picture docs viewer browser compiler clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -74,6 +74,9 @@ calibrate: .venv/test.stamp  ## train 457 networks, fit the limits of the verdic
 
 bench-watch: .venv/test.stamp  ## what watching a training costs; writes docs/watch_benchmark.md, five minutes
 	$(BIN)/python benchmarks/watch.py
+
+bench-watch-warnings: .venv/test.stamp  ## whether a watch names a learning rate that is too high, ten minutes
+	$(BIN)/python benchmarks/watch_warnings.py
 
 reference-pages: .venv/demo.stamp  ## docs/glossary.md, metrics.md, theorems.md and errata.md from the source
 	$(BIN)/python docs/reference_pages.py

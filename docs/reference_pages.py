@@ -45,6 +45,7 @@ GROUPS: dict[str, str] = {
     "attention": "Numbers of an attention",
     "time": "Numbers of a recurrent layer",
     "experts": "Numbers of a mixture of experts",
+    "step": "Numbers of a step of a training",
 }
 
 

@@ -61,6 +61,22 @@ def test_the_cost_of_a_watch() -> None:
     assert f"under 1 % of a training with `every={numbers['every']}`" in prose("watch.md")
 
 
+def test_the_warnings_of_a_watch() -> None:
+    numbers = benchmark("watch_warnings")
+    optimizers = {"sgd": "SGD with momentum", "adamw": "AdamW"}
+    loops = {"plain": "plain", "trainer": "`Trainer`", "lightning": "Lightning"}
+    text = prose("watch.md")
+    for row in numbers["counts"]:
+        names = f"| {loops[row['loop']]} | {optimizers[row['optimizer']]} |"
+        passed, in_time, alarms = (row[name] for name in ("passed guessing", "warned in time", "false alarms"))
+        assert f"{names} {passed} of {row['seeds']} | {in_time} | {alarms} of {row['healthy']} |" in text
+        assert (in_time >= 9, alarms) == (True, 0)
+    mine = [row for row in numbers["rows"] if not row["healthy"] and row["warned"] is not None]
+    assert sum(row["warned"] <= row["passed"] for row in mine if row["passed"] is not None) == sum(
+        row["warned in time"] for row in numbers["counts"]
+    )
+
+
 def test_the_networks_that_trained_although_a_limit_without_calibration_called_them_sick() -> None:
     called = [row for row in read_table(RESULTS / "calibration/verdict", Signs) if row.otherwise_sick]
     assert sum(row.trains for row in called) == 1

@@ -292,6 +292,13 @@ def test_a_watch_draws_every_snapshot_and_the_latest_update(browser: Browser, tm
     read = {one.key: cell for one, cell in zip(quantities("update"), cells[3:], strict=True)}
     assert (read["independence_change"], read["angle_change"]) == ("+0.0100", "0.0200")  # a sign, four decimals
     assert read["effective_rank"] == "2.5 of 3"
+    assert dots(browser, "loss") == pytest.approx(
+        {one["step"]: one["loss"] for one in made["losses"] if one["step"] != 5}
+    )
+    assert "learning rate, after 7 steps: layer" in browser.text("#warnings")
+    assert "The last healthy snapshot was taken after 2 steps." in browser.text("#warnings")
     assert "AT RISK" in browser.text(".banner")
     assert "failures1" in browser.text(".facts")  # a logger that failed is no snapshot
-    assert browser.run("return document.querySelectorAll('article article #checks').length") == 1  # the last snapshot
+    assert (
+        browser.run("return document.querySelectorAll('article article #checks').length") == 2
+    )  # the last, and the last healthy

@@ -112,7 +112,7 @@ def confirmation(text: str = "layer") -> Document:
 
 
 def watch(text: str = "layer") -> Document:
-    """Five snapshots, of which one has no slope, and the update of one matrix."""
+    """Five snapshots, of which one has no slope, the update of one matrix, losses of which one is nan, a warning."""
     update = {
         "step": 8,
         "optimizer": text,
@@ -149,6 +149,13 @@ def watch(text: str = "layer") -> Document:
         "steps": 9,
         "history": history,
         "latest": diagnosis(text),
+        "last_healthy_step": 2,
+        "last_healthy": diagnosis(text),
+        "losses": [{"step": step, "loss": 2.5 - 0.2 * step if step != 5 else None} for step in range(9)],
+        "guessing": 2.3,
+        "warnings": [
+            {"kind": "learning rate", "step": 7, "sentence": text, "layer": text, "value": 1.0, "suggestion": 0.1}
+        ],
         "rows": [update | {"step": 6, "gradient_norm": 7.5}, update],
         "skipped": [{"name": text, "reason": text}],
         "problems": [text],

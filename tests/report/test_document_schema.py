@@ -126,7 +126,7 @@ def test_an_older_document_within_another_is_named_with_its_place() -> None:
 
 
 def test_whatever_holds_a_diagnosis_changed_its_version_with_it() -> None:
-    holding = {"report": 3, "comparison": 2, "fix": 2, "watch": 3, "watch-record": 2, "diagnosis": 3}
+    holding = {"report": 3, "comparison": 2, "fix": 2, "watch": 4, "watch-record": 3, "diagnosis": 3}
     assert {f"orthoscope.{name}/{version}" for name, version in holding.items()} <= set(KINDS)
 
 

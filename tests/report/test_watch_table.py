@@ -34,8 +34,9 @@ def document(names: list[str], steps: int = 2) -> WatchDocument:
         for step in range(steps)
         for name in names
     ]
-    empty: dict[str, Any] = {name: [] for name in ("history", "skipped", "problems")}
+    empty: dict[str, Any] = {name: [] for name in ("history", "skipped", "problems", "losses", "warnings")}
     plain = {"name": "GPT", "every": 1, "steps": steps, "rows": rows, "latest": None, "stopped": None, **empty}
+    plain |= {"last_healthy_step": None, "guessing": None}
     return from_data(WatchDocument, {"schema": WatchDocument.schema, "environment": ENVIRONMENT, **plain})
 
 

@@ -144,7 +144,10 @@ def test_every_record_is_one_line_that_follows_the_schema(tmp_path: Path) -> Non
 def test_the_log_goes_on_after_a_crash_and_other_files_are_refused(tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     writer = watcher.WatchLog(log)
-    content = WatchRecordDocument(run="a", name="x", step=0, time=0.0, scalars={}, diagnosis=None, updates=())
+    nothing: dict[str, tuple[()]] = {"losses": (), "warnings": ()}
+    content = WatchRecordDocument(
+        run="a", name="x", step=0, time=0.0, scalars={}, diagnosis=None, updates=(), **nothing
+    )
     writer.append(content)
     writer.append(replace(content, step=1))
     whole = log.read_bytes()
@@ -364,7 +367,7 @@ def test_bad_arguments_are_refused_in_one_sentence() -> None:
         ({"every": 0}, "snapshots are at least 1 step apart"),
         ({"samples": 0}, "at least 1 sample"),
         ({"on_risk": "panic"}, 'on_risk must be "warn", "stop" or None'),
-        ({"profile": False}, "nothing to record"),
+        ({"profile": False, "losses": False}, "nothing to record"),
         ({"logger": 3}, "a logger has add_scalar, log_metrics or log"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -11,12 +11,15 @@ interface Record {
   scalars: { [name: string]: number };
   verdict: string | null;
   summary: string | null;
+  losses: { step: number; loss: number | null }[];
+  warnings: { kind: string; step: number; sentence: string }[];
 }
 
 export function following(file: string, on: (kind: string, act: (content: any) => void) => void, show: (doc: Diagnosis) => void): HTMLElement {
   let records: Record[] = [];
   const status = h("p", { class: "status", role: "status" }, `waiting for ${printable(file)}`);
   const figures = h("div", { class: "profiles", id: "scalars" });
+  const warned = h("ul", { id: "warnings", role: "alert" });
   const draw = () => {
     const last = records.at(-1);
     if (!last) return;
@@ -24,8 +27,12 @@ export function following(file: string, on: (kind: string, act: (content: any) =
       ...(last.verdict ? [h("span", { class: "verdict" }, icon(look(last.verdict)), last.verdict)] : []),
       ` step ${last.step} of ${printable(last.name || file)}${last.summary ? `: ${printable(last.summary)}` : ""}`,
     );
+    const found = records.flatMap((record) => record.warnings);
+    warned.replaceChildren(...found.map((one) => h("li", { "data-warning": one.kind }, `after ${one.step} steps ${printable(one.sentence)}`)));
+    const losses = records.flatMap((record) => record.losses);
     const names = [...new Set(records.flatMap((record) => Object.keys(record.scalars)))];
-    figures.replaceChildren(...names.map((name) => scalar(name, records)));
+    const loss = losses.length ? [curve("loss", losses.map((one): Point => [one.step, one.loss]))] : [];
+    figures.replaceChildren(...loss, ...names.map((name) => scalar(name, records)));
   };
   on("history", (news: { records: Record[]; diagnosis: Diagnosis | null }) => {
     records = news.records;
@@ -40,14 +47,18 @@ export function following(file: string, on: (kind: string, act: (content: any) =
   on("unreadable", (news: { error: string }) => {
     status.textContent = printable(news.error);
   });
-  return section(`Following ${printable(file)}`, "following", status, figures);
+  return section(`Following ${printable(file)}`, "following", status, warned, figures);
 }
 
 function scalar(name: string, records: Record[]): HTMLElement {
+  return curve(name, records.filter((record) => name in record.scalars).map((record): Point => [record.step, record.scalars[name]]));
+}
+
+function curve(name: string, points: Point[]): HTMLElement {
   const key = name.replace(/^orthoscope\//, "");
-  const known = QUANTITIES.find((one) => one.group === "snapshot" && one.key === key);
-  const points = records.filter((record) => name in record.scalars).map((record): Point => [record.step, record.scalars[name]]);
-  const values = points.map((p) => p[1]!);
+  const known = QUANTITIES.find((one) => (one.group === "snapshot" || one.group === "step") && one.key === key);
+  const values = points.flatMap((p) => (p[1] === null ? [] : [p[1]]));
+  if (!values.length) return h("figure", { class: "profile" }, h("figcaption", {}, `${known?.label ?? printable(key)}: not finite`));
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const logarithmic = low > 0 && high / low > 100;
   const room = (high - low) * 0.05 || Math.abs(high) * 0.1 || 1;

@@ -817,7 +817,7 @@ export interface PredictionDocument {
 export interface Snapshot {
   /** Optimizer steps taken before it. */
   step: number;
-  /** Verdict at that step. */
+  /** Until a snapshot is healthy, the verdict of the diagnosis; then by what changed since the first healthy one. */
   verdict: Verdict;
   /** One sentence: what was found, or that nothing was. */
   summary: string;
@@ -825,6 +825,30 @@ export interface Snapshot {
   scalars: Record<string, number>;
   /** Time that the snapshot took. */
   seconds: number;
+}
+
+/** The loss of one step. */
+export interface StepLoss {
+  /** Optimizer steps taken before it. */
+  step: number;
+  /** The loss, summed over the backward passes of the step; null if it is not finite. */
+  loss: number | null;
+}
+
+/** What a watch warns of: a number that is not finite, a learning rate, or a network that became worse. */
+export interface WatchWarning {
+  /** What is wrong: the first three are not finite; the network became worse than at its first healthy snapshot. */
+  kind: "loss" | "gradient" | "weights" | "learning rate" | "network";
+  /** Optimizer steps taken before it. */
+  step: number;
+  /** What was found, and what to do. */
+  sentence: string;
+  /** Module or parameter where it begins; null if it is of the whole network. */
+  layer?: string;
+  /** The number that is wrong, such as the learning rate. */
+  value?: number;
+  /** A better one. */
+  suggestion?: number;
 }
 
 /** What one step of an optimizer did to one matrix, W → W + ΔW; null where undefined or infinite. */
@@ -875,7 +899,7 @@ export interface Update {
 
 /** One network in training: snapshots of it, and what steps of optimizers did to its matrices. */
 export interface WatchDocument {
-  schema: "orthoscope.watch/3";
+  schema: "orthoscope.watch/4";
   /** Class of the network. */
   name: string;
   /** Optimizer steps between two snapshots. */
@@ -886,6 +910,16 @@ export interface WatchDocument {
   history: Snapshot[];
   /** The last snapshot in full. */
   latest: DiagnosisDocument | null;
+  /** Step of the last healthy snapshot; null if there is none. */
+  last_healthy_step: number | null;
+  /** That snapshot in full; absent if it is the last one. */
+  last_healthy?: DiagnosisDocument;
+  /** The loss of every step, or of evenly spaced ones of a long training. */
+  losses: StepLoss[];
+  /** The loss of guessing: of equal probabilities, or of the untrained network. */
+  guessing: number | null;
+  /** What was wrong, in order. */
+  warnings: WatchWarning[];
   /** What recorded steps did to every matrix. */
   rows: Update[];
   /** Parameters whose updates were not recorded. */
@@ -907,7 +941,7 @@ export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collaps
 /** How a quantity is named, explained, written and drawn. */
 export interface Quantity {
   key: string;
-  group: "layer" | "network" | "depth" | "block" | "update" | "snapshot" | "attention" | "time" | "experts";
+  group: "layer" | "network" | "depth" | "block" | "update" | "snapshot" | "step" | "attention" | "time" | "experts";
   label: string;
   short: string;
   symbol: string;
@@ -960,6 +994,7 @@ export const QUANTITIES: readonly Quantity[] = [
   {"key": "gradient_slope", "group": "snapshot", "label": "gradient growth per weight layer", "short": "growth/layer", "symbol": "", "unit": "e-folds", "explanation": "Factor by which the gradient norm changes per weight layer toward the input: 1 is ideal.", "definition": "", "written": "factor", "decimals": 2, "axis": "linear", "is_main": true, "anchor": "gradient-growth-per-weight-layer", "place": "", "is_predicted": false},
   {"key": "risk", "group": "snapshot", "label": "risk of not training", "short": "risk", "symbol": "p", "unit": "", "explanation": "Calibrated probability that a network with these numbers does not train.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "risk-of-not-training", "place": "", "is_predicted": false},
   {"key": "record_seconds", "group": "snapshot", "label": "time of the snapshot", "short": "seconds", "symbol": "", "unit": "s", "explanation": "Time that the snapshot took.", "definition": "", "written": "scientific", "decimals": 2, "axis": "linear", "is_main": false, "anchor": "time-of-the-snapshot", "place": "", "is_predicted": false},
+  {"key": "loss", "group": "step", "label": "loss of the step", "short": "loss", "symbol": "L", "unit": "", "explanation": "The scalar at which the backward passes of a step start, summed over them: it should fall below that of guessing, and stay there.", "definition": "", "written": "scientific", "decimals": 2, "axis": "linear", "is_main": false, "anchor": "loss-of-the-step", "place": "", "is_predicted": false},
   {"key": "largest_logit", "group": "attention", "label": "largest attention logit", "short": "logit", "symbol": "", "unit": "", "explanation": "Largest product of a query and a key, scaled, that the mask allows: a few for a network at initialization; beyond a hundred, one key gets all the weight.", "definition": "", "written": "scientific", "decimals": 2, "axis": "log", "is_main": false, "anchor": "largest-attention-logit", "place": "", "is_predicted": false},
   {"key": "entropy", "group": "attention", "label": "entropy of attention", "short": "entropy", "symbol": "", "unit": "", "explanation": "Mean entropy of the weights of a query, as a share of that of uniform weights: 1 if all keys get as much, 0 if one key gets all.", "definition": "−Σ p ln p / ln n over the n ≥ 2 keys that a query may see, averaged over a few queries", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "entropy-of-attention", "place": "", "is_predicted": false},
   {"key": "one_hot_heads", "group": "attention", "label": "one-hot heads", "short": "one-hot", "symbol": "", "unit": "", "explanation": "Share of heads whose entropy is below 10 % of uniform: one key gets nearly all the weight, and queries and keys get hardly any gradient.", "definition": "", "written": "fixed", "decimals": 2, "axis": "unit", "is_main": false, "anchor": "one-hot-heads", "place": "", "is_predicted": false},

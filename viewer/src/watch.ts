@@ -1,14 +1,17 @@
 // A network in training: scalars over steps, what the optimizer did to its matrices, the last snapshot in full.
+import { decades } from "./chart";
 import type { Known } from "./documents";
 import { h, howToRead, section, table } from "./elements";
 import { network } from "./network";
 import { answer, ending, facts, fold, verdict } from "./page";
-import { explanations, type Panel, panel, panels, points } from "./panels";
+import { explanations, type Panel, panel, panels, points, quantity } from "./panels";
 import { look, printable, written } from "./reading";
 import { QUANTITIES, type Update, type WatchDocument } from "./types";
 
 const SHOWN = 60; // matrices in the table
 const SCALARS = QUANTITIES.filter((one) => one.group === "snapshot");
+const LOSS = quantity("step", "loss");
+const DECADES = 30; // largest over least loss from where on a linear axis hides the least
 const UPDATES = QUANTITIES.filter((one) => one.group === "update");
 
 export function watch(doc: WatchDocument, cloud: Known[]): Node[] {
@@ -18,15 +21,47 @@ export function watch(doc: WatchDocument, cloud: Known[]): Node[] {
       ["steps taken", String(doc.steps)],
       ["snapshot every", `${doc.every} steps`],
       ["snapshots", String(doc.history.length)],
+      ["warnings", String(doc.warnings.length)],
       ["failures", String(doc.problems.length)],
     ]),
+    ...warnings(doc),
   ];
+  if (doc.losses.length > 1) parts.push(section("Loss", "loss", panels([losses(doc)], "step", null, readingLoss(doc))));
   if (doc.history.length > 1) parts.push(section("Over training", "training", panels(figures(doc), "step", null, reading())));
   parts.push(...updates(doc));
   const skipped = doc.skipped.map((one) => h("span", {}, h("code", {}, printable(one.name)), `: ${printable(one.reason)}`));
   parts.push(ending(doc, "watch", fold("Failures", doc.problems.map(printable), true), fold("Parameters that were skipped", skipped)));
   if (doc.latest) parts.push(h("h2", {}, "The last snapshot"), network([doc.latest], 0, cloud, { below: true }));
+  if (doc.last_healthy) {
+    parts.push(h("h2", {}, `The last healthy snapshot: after ${doc.last_healthy_step} steps`), network([doc.last_healthy], 0, cloud, { below: true }));
+  }
   return parts;
+}
+
+/** What was wrong, in order, each with its step. */
+function warnings(doc: WatchDocument): HTMLElement[] {
+  if (!doc.warnings.length) return [];
+  const items = doc.warnings.map((one) => h("li", { "data-warning": one.kind }, h("b", {}, `${one.kind}, after ${one.step} steps: `), printable(one.sentence)));
+  const healthy = doc.last_healthy_step === null ? null : h("p", {}, `The last healthy snapshot was taken after ${doc.last_healthy_step} steps.`);
+  return [section("Warnings", "warnings", h("ul", {}, ...items), healthy)];
+}
+
+/** The loss of every step, and that of guessing. */
+function losses(doc: WatchDocument): Panel {
+  const steps = doc.losses.map((one) => one.step);
+  const values = doc.losses.map((one) => one.loss);
+  const known = values.filter((value) => value !== null);
+  const lines: Panel["lines"] = [{ points: points(steps, values), look: "line-strong", name: "loss" }];
+  if (doc.guessing !== null) lines.push({ points: [[steps[0], doc.guessing], [steps[steps.length - 1], doc.guessing]], look: "line-theory", name: "guessing", dots: false });
+  const least = Math.min(...known);
+  const logarithmic = least > 0 && Math.max(...known) > DECADES * least;
+  const plain = panel(LOSS, lines);
+  return logarithmic ? { ...plain, title: `${plain.title} (log scale)`, y: decades(known), logarithmic } : plain;
+}
+
+function readingLoss(doc: WatchDocument): HTMLElement {
+  const guess = doc.guessing === null ? "" : ` Guessing costs ${written(LOSS, doc.guessing)}.`;
+  return howToRead(`The scalar at which each backward pass started.${guess} A loss that passes guessing after it was below it has diverged.`);
 }
 
 function banner(doc: WatchDocument): HTMLElement {

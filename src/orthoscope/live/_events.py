@@ -134,7 +134,15 @@ def summary(record: dict[str, Any]) -> dict[str, Any]:
         "scalars": {str(k): v for k, v in (record.get("scalars") or {}).items() if isinstance(v, int | float)},
         "verdict": diagnosis.get("verdict"),
         "summary": diagnosis.get("summary"),
+        "losses": [one for one in _listed(record, "losses") if isinstance(one.get("step"), int)],
+        "warnings": [one for one in _listed(record, "warnings") if isinstance(one.get("sentence"), str)],
     }
+
+
+def _listed(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The objects of a list in a record; none in a record of before there was such a list."""
+    content = record.get(name)
+    return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

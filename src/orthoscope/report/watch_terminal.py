@@ -19,17 +19,32 @@ _UNLIMITED = 100_000  # columns, more than any table has
 
 
 def history_text(document: WatchDocument) -> str:
-    """Return how many snapshots were taken and how often, then the table, then what went wrong."""
+    """Return how many snapshots were taken and how often, the loss, then the table, then what went wrong."""
     history = document.history
     snapshots = f"{len(history)} snapshot{'s' * (len(history) != 1)}, every {document.every} steps"
     lines = [f"watch of {printable(document.name)}: {snapshots}, {document.steps} steps taken"]
     if history:
         lines += as_text(_history_table(history)).splitlines()
         lines.append(f"after {history[-1].step} steps: {printable(history[-1].summary)}")
+    lines += _loss_lines(document)
+    lines += [f"warning  after {one.step} steps {printable(one.sentence)}" for one in document.warnings]
+    if document.warnings and document.last_healthy_step is not None:
+        lines.append(f"healthy  last snapshot without a finding: after {document.last_healthy_step} steps")
     if document.stopped:
         lines.append(f"stopped  {printable(document.stopped)}")
     lines += [f"failed   {printable(problem)}" for problem in document.problems[-3:]]
     return "\n".join(lines) + "\n"
+
+
+def _loss_lines(document: WatchDocument) -> list[str]:
+    """Return the first, the least and the last loss beside that of guessing; nothing if no loss was read."""
+    known = [one for one in document.losses if one.loss is not None]
+    if not known:
+        return []
+    least = min(known, key=lambda one: one.loss or 0.0)
+    told = f"first {known[0].loss:.4g}, least {least.loss:.4g} after {least.step} steps, last {known[-1].loss:.4g}"
+    guessing = "" if document.guessing is None else f", of guessing {document.guessing:.4g}"
+    return [f"loss     {told}{guessing}"]
 
 
 def _history_table(history: Sequence[Snapshot]) -> Table:

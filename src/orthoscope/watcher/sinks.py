@@ -8,7 +8,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import torch
 
 from orthoscope.diagnosis.diagnosis import Diagnosis
 from orthoscope.report import document
-from orthoscope.report.document import WatchRecordDocument, copied, to_data
+from orthoscope.report.document import StepLoss, WatchRecordDocument, WatchWarning, copied, to_data
 from orthoscope.watcher._updates import UpdateRow
 
 Scalars = dict[str, float]
@@ -72,6 +72,7 @@ def active_loggers() -> list[Any]:
 
 
 _BLOCK = 1 << 16
+_BEFORE_LOSSES = "orthoscope.watch-record/2"  # the same without losses and warnings
 
 
 class WatchLog:
@@ -168,8 +169,15 @@ def _record(line: bytes) -> dict[str, Any] | None:
         content = json.loads(line)
     except ValueError:
         return None
+    if isinstance(content, dict) and content.get("schema") == _BEFORE_LOSSES:
+        content |= {"schema": WatchRecordDocument.schema, "losses": [], "warnings": []}
     known = isinstance(content, dict) and content.get("schema") == WatchRecordDocument.schema
     return content if known else None
+
+
+def step_losses(losses: Iterable[tuple[int, float]]) -> tuple[StepLoss, ...]:
+    """Losses as a document holds them."""
+    return tuple(StepLoss(step=step, loss=loss) for step, loss in losses)
 
 
 class LogSinks:
@@ -184,7 +192,13 @@ class LogSinks:
         self._run = secrets.token_hex(4)
 
     def write(
-        self, step: int, scalars: dict[str, float], diagnosis: Diagnosis | None, rows: Iterable[UpdateRow]
+        self,
+        step: int,
+        scalars: dict[str, float],
+        diagnosis: Diagnosis | None,
+        rows: Iterable[UpdateRow],
+        losses: Sequence[tuple[int, float]] = (),
+        warnings: Sequence[WatchWarning] = (),
     ) -> Iterator[str]:
         """Write to all sinks, and yield the error of each that failed."""
         distributed = torch.distributed
@@ -192,9 +206,11 @@ class LogSinks:
             return
         try:
             if self._log is not None:
-                self._log.append(self._record(step, scalars, diagnosis, rows))
+                self._log.append(self._record(step, scalars, diagnosis, rows, losses, warnings))
         except Exception as error:  # a disk may be full
             yield f"{type(error).__name__}: {error}"
+        if not scalars:
+            return
         try:
             loggers = active_loggers() if self._logger == "active" else self._logger
         except Exception as error:
@@ -208,7 +224,13 @@ class LogSinks:
                 yield f"{type(error).__name__}: {error}"
 
     def _record(
-        self, step: int, scalars: dict[str, float], diagnosis: Diagnosis | None, rows: Iterable[UpdateRow]
+        self,
+        step: int,
+        scalars: dict[str, float],
+        diagnosis: Diagnosis | None,
+        rows: Iterable[UpdateRow],
+        losses: Sequence[tuple[int, float]],
+        warnings: Sequence[WatchWarning],
     ) -> WatchRecordDocument:
         return WatchRecordDocument(
             run=self._run,
@@ -218,4 +240,6 @@ class LogSinks:
             scalars=scalars,
             diagnosis=None if diagnosis is None else diagnosis.as_document(),
             updates=tuple(copied(document.Update, row) for row in rows),
+            losses=step_losses(losses),
+            warnings=tuple(warnings),
         )

@@ -55,9 +55,11 @@ from orthoscope.report.document.training import (
     PerProcess,
     Snapshot,
     StepCost,
+    StepLoss,
     Update,
     WatchDocument,
     WatchRecordDocument,
+    WatchWarning,
 )
 
 Document = (
@@ -78,7 +80,7 @@ __all__ = [
     "KindPair", "Layer", "LayerPair", "Learning", "Limit", "LogSingularValues", "MuonPlanDocument", "Number",
     "NumberPair", "Omission", "OverTime", "Overlaps", "Part", "PerProcess", "Picture", "PredictionDocument",
     "PredictionSummary", "Prescription", "Quantity", "ReportDocument", "ResidualDocument", "Risk", "Run",
-    "SeedRange", "Seeds", "Slope", "Snapshot", "Source", "StepCost", "StreamPoint", "Unchecked", "Update",
-    "Verdicts", "View", "WatchDocument", "WatchRecordDocument",
-    "WeightSpectrum", "as_document", "copied", "finite", "from_data", "quantities", "quantity", "to_data",
+    "SeedRange", "Seeds", "Slope", "Snapshot", "Source", "StepCost", "StepLoss", "StreamPoint", "Unchecked",
+    "Update", "Verdicts", "View", "WatchDocument", "WatchRecordDocument", "WatchWarning", "WeightSpectrum",
+    "as_document", "copied", "finite", "from_data", "quantities", "quantity", "to_data",
 ]  # fmt: skip

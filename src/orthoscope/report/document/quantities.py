@@ -10,7 +10,7 @@ from typing import Literal
 from orthoscope.report.document.conversion import Part
 from orthoscope.report.document.diagnosis import Expected, Layer, Picture, View
 
-Group = Literal["layer", "network", "depth", "block", "update", "snapshot", "attention", "time", "experts"]
+Group = Literal["layer", "network", "depth", "block", "update", "snapshot", "step", "attention", "time", "experts"]
 Written = Literal["fixed", "signed", "scientific", "factor", "rank"]
 Axis = Literal["unit", "share", "log", "linear"]
 Place = Literal["layer", "sample_view", "picture", ""]
@@ -259,6 +259,12 @@ QUANTITIES: tuple[Quantity, ...] = (
         key="record_seconds", group="snapshot", label="time of the snapshot", short="seconds", unit="s",
         written="scientific", axis="linear",
         explanation="Time that the snapshot took.",
+    ),
+    Quantity(
+        key="loss", group="step", label="loss of the step", short="loss", symbol="L", written="scientific",
+        axis="linear",
+        explanation="The scalar at which the backward passes of a step start, summed over them: it should fall below "
+        "that of guessing, and stay there.",
     ),
     Quantity(
         key="largest_logit", group="attention", label="largest attention logit", short="logit", written="scientific",

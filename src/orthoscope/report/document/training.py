@@ -48,7 +48,10 @@ class Snapshot(Part):
     """The state of a network after some optimizer steps."""
 
     step: Annotated[int, "Optimizer steps taken before it.", NOT_NEGATIVE]
-    verdict: Annotated[Verdict, "Verdict at that step."]
+    verdict: Annotated[
+        Verdict,
+        "Until a snapshot is healthy, the verdict of the diagnosis; then by what changed since the first healthy one.",
+    ]
     summary: Annotated[str, "One sentence: what was found, or that nothing was."]
     scalars: Annotated[
         Mapping[str, Number], "Numbers for a logger, by name; undefined ones are left out.", {"maxProperties": 8}
@@ -61,15 +64,43 @@ class Snapshot(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WatchWarning(Part):
+    """What a watch warns of: a number that is not finite, a learning rate, or a network that became worse."""
+
+    kind: Annotated[
+        Literal["loss", "gradient", "weights", "learning rate", "network"],
+        "What is wrong: the first three are not finite; the network became worse than at its first healthy snapshot.",
+    ]
+    step: Annotated[int, "Optimizer steps taken before it.", NOT_NEGATIVE]
+    sentence: Annotated[str, "What was found, and what to do."]
+    layer: Annotated[str | None, "Module or parameter where it begins; null if it is of the whole network."] = None
+    value: Annotated[Number | None, "The number that is wrong, such as the learning rate."] = None
+    suggestion: Annotated[Number | None, "A better one."] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepLoss(Part):
+    """The loss of one step."""
+
+    step: Annotated[int, "Optimizer steps taken before it.", NOT_NEGATIVE]
+    loss: Annotated[Number | None, "The loss, summed over the backward passes of the step; null if it is not finite."]
+
+
+@dataclass(frozen=True, kw_only=True)
 class WatchDocument(Part, drawn=True):
     """One network in training: snapshots of it, and what steps of optimizers did to its matrices."""
 
-    schema: Literal["orthoscope.watch/3"] = "orthoscope.watch/3"
+    schema: Literal["orthoscope.watch/4"] = "orthoscope.watch/4"
     name: Annotated[str, "Class of the network."]
     every: Annotated[int, "Optimizer steps between two snapshots.", POSITIVE]
     steps: Annotated[int, "Optimizer steps taken.", NOT_NEGATIVE]
     history: Annotated[tuple[Snapshot, ...], "All snapshots."]
     latest: Annotated[DiagnosisDocument | None, "The last snapshot in full."]
+    last_healthy_step: Annotated[int | None, "Step of the last healthy snapshot; null if there is none.", NOT_NEGATIVE]
+    last_healthy: Annotated[DiagnosisDocument | None, "That snapshot in full; absent if it is the last one."] = None
+    losses: Annotated[tuple[StepLoss, ...], "The loss of every step, or of evenly spaced ones of a long training."]
+    guessing: Annotated[Number | None, "The loss of guessing: of equal probabilities, or of the untrained network."]
+    warnings: Annotated[tuple[WatchWarning, ...], "What was wrong, in order."]
     rows: Annotated[tuple[Update, ...], "What recorded steps did to every matrix."]
     skipped: Annotated[tuple[Omission, ...], "Parameters whose updates were not recorded."]
     problems: Annotated[tuple[str, ...], "Snapshots and loggers that failed."]
@@ -79,9 +110,9 @@ class WatchDocument(Part, drawn=True):
 
 @dataclass(frozen=True, kw_only=True)
 class WatchRecordDocument(Part):
-    """A line of the log of a network in training: a snapshot of it, or what one step did to its matrices."""
+    """A line of the log of a network in training: a snapshot, what one step did to its matrices, or a warning."""
 
-    schema: Literal["orthoscope.watch-record/2"] = "orthoscope.watch-record/2"
+    schema: Literal["orthoscope.watch-record/3"] = "orthoscope.watch-record/3"
     run: Annotated[str, "The same in all lines of one watch."]
     name: Annotated[str, "Class of the network."]
     step: Annotated[int, "Optimizer steps taken before it.", NOT_NEGATIVE]
@@ -91,6 +122,8 @@ class WatchRecordDocument(Part):
     ]
     diagnosis: Annotated[DiagnosisDocument | None, "The snapshot in full."]
     updates: Annotated[tuple[Update, ...], "What the step did to every matrix."]
+    losses: Annotated[tuple[StepLoss, ...], "The loss of every step since the line before."]
+    warnings: Annotated[tuple[WatchWarning, ...], "What was found to be wrong since the line before."]
 
 
 @dataclass(frozen=True, kw_only=True)
