@@ -23,8 +23,10 @@ _LAYERS = r"(\w+_)?(layers|n_layer|num_blocks|n_blocks|depth)"
 # Largest values by the whole name, the first that fits.
 _LIMITS: tuple[tuple[str, int], ...] = (
     (r"first_k_dense_replace|n_group|topk_group|num_mtp_layers|num_nextn_predict_layers|num_kv_shared_layers", 1),
-    (r"num_experts_per_tok|moe_topk|moe_k|top_k_experts|num_selected_experts|n_shared_experts|num_shared_experts", 2),
+    (r"num_experts_per_tok(en)?|moe_topk|moe_k|top_k_experts|num_selected_experts", 2),
+    (r"n_shared_experts|num_shared_experts", 2),
     (r"(moe_)?num_(local_|routed_)?experts|n_routed_experts|num_moe_experts", EXPERTS),
+    (r"qk_head_dim", HEAD_DIM + HEAD_DIM // 2),
     (r"qk_rope_head_dim|index_head_dim", HEAD_DIM // 2),
     (r"rotary_dim|\w*head_dim|d_kv|d_head|dim_head|qk_nope_head_dim|attention_head_size|\w*_head_dim", HEAD_DIM),
     (r"kv_lora_rank|q_lora_rank|o_lora_rank", HEAD_DIM * 2),
@@ -154,6 +156,26 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "zamba2": {"n_mamba_heads": 2 * HIDDEN // HEAD_DIM, "mamba_headdim": HEAD_DIM},
     "nemotron_h": {"mamba_num_heads": 2 * HIDDEN // HEAD_DIM, "mamba_head_dim": HEAD_DIM},
     "audio-spectrogram-transformer": {"max_length": 2 * LENGTH, "num_mel_bins": 2 * LENGTH},
+    # None in the default configuration, which computes nothing from it.
+    "hunyuan_v1_dense": {"head_dim": HEAD_DIM},
+    "hunyuan_v1_moe": {"head_dim": HEAD_DIM},
+    "ministral": {"head_dim": HEAD_DIM},
+    "nemotron": {"head_dim": HEAD_DIM, "num_key_value_heads": HEADS},
+    "deepseek_v2": {"num_experts_per_tok": 2},
+    "dots1": {"n_routed_experts": EXPERTS, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    "esm": {"vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"]},
+    "neomme": {"layer_types": ["sliding_attention", "full_attention"] * 2},
+    "mobilebert": {"intra_bottleneck_size": HIDDEN, "true_hidden_size": HIDDEN},
+    "moonshine": {"encoder_num_key_value_heads": HEADS, "decoder_num_key_value_heads": HEADS},
+    # Positions are products: they have to be as many as there are tokens.
+    "reformer": {
+        "axial_pos_shape": [8, LENGTH // 8],
+        "axial_pos_embds_dim": [HIDDEN // 4, 3 * HIDDEN // 4],
+        "local_attn_chunk_length": LENGTH // 2,
+        "lsh_attn_chunk_length": LENGTH // 2,
+    },
+    "blt": {"encoder_hash_byte_group_vocab": VOCABULARY},
     "swin": {"window_size": 2},
     "swinv2": {"window_size": 2},
     "donut-swin": {"window_size": 2},

@@ -34,9 +34,9 @@ SICK_AT_MOST = 0.05
 
 @dataclass(frozen=True)
 class Config:
-    """Architectures by package and family, the dataset of images, and samples of the batch."""
+    """Architectures by package and name, the dataset of images, and samples of the batch."""
 
-    names: tuple[str, ...] = tuple(f"{one.package}:{one.family}" for one in covered())
+    names: tuple[str, ...] = tuple(one.key for one in covered())
     dataset: str = "cifar10"
     samples: int = 16
     steps: int = STEPS  # of the trainings of those called sick
@@ -77,7 +77,7 @@ class Row(NamedTuple):
 
 def run(config: Config) -> list[Row]:
     """A row for every architecture."""
-    known = {f"{one.package}:{one.family}": one for one in covered()}
+    known = {one.key: one for one in covered()}
     return [row(known[name], config) for name in config.names]
 
 
@@ -141,7 +141,7 @@ def by_check(rows: Sequence[Row]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for one in rows:
         for alarm in filter(None, one.alarms.split("; ")):
-            found.setdefault(alarm.partition(" at ")[0], []).append(one.family)
+            found.setdefault(alarm.partition(" at ")[0], []).append(one.name)
     return dict(sorted(found.items(), key=lambda item: (not item[0].endswith("SICK"), -len(item[1]))))
 
 

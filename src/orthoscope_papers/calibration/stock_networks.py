@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -96,27 +97,29 @@ def timm_network(name: str, size: int, resizable: bool, dataset: str, samples: i
     more = {"img_size": size} if resizable else {}
     with quiet(), drawn_from(torch.Generator().manual_seed(seed)):
         model = timm.create_model(name, pretrained=False, num_classes=CLASSES, **more)
-    images = real.photographs(dataset, samples, 3, size, size)
+    with torch.device("cpu"):
+        images = real.photographs(dataset, samples, 3, size, size)
     return Stock(model, {"x": images}, real.classes(dataset, samples), class_loss, "classes")
 
 
 def hugging_face_network(name: str, dataset: str, samples: int, seed: int = 0) -> Stock:
     """Build a model type of transformers from its tiny configuration, with the first head of `HEADS` that it has."""
-    config = tiny(name)
-    config.num_labels = CLASSES
-    make, task = head(config)
+    make, task = from_tiny_configuration(name)
     with quiet(), drawn_from(torch.Generator().manual_seed(seed)):
-        model = make(config)
+        model: Any = make()
     arguments = _arguments(model, model.config, dataset, samples)
     return _with_loss(model, model.config, arguments, task, dataset, samples)
 
 
-def head(config: Any) -> tuple[Callable[[Any], nn.Module], str]:
-    """The function that builds the network of a configuration, and the task of its head."""
+def from_tiny_configuration(name: str) -> tuple[Callable[[], nn.Module], str]:
+    """What builds the network of a model type, and the task of its head."""
+    config = tiny(name)
+    config.num_labels = CLASSES
+    config.architectures = []  # types with several heads of one kind look their head up here, and fail on None
     tables, transformers = import_module("transformers.models.auto.modeling_auto"), import_module("transformers")
-    for name, (builder, task) in HEADS.items():
-        if type(config) in getattr(tables, name):
-            return getattr(transformers, builder).from_config, task
+    for table, (builder, task) in HEADS.items():
+        if type(config) in getattr(tables, table):
+            return partial(getattr(transformers, builder).from_config, config), task
     raise NotCoveredError("it has no head for text, images or sound, nor a base model")
 
 
@@ -188,7 +191,7 @@ def _features(config: Any, dataset: str, samples: int) -> Tensor:
     if hasattr(config, "max_source_positions") and not hasattr(config, "input_feat_per_channel"):
         return real.spectrograms(dataset, samples, config.num_mel_bins, 2 * config.max_source_positions)
     inner = getattr(config, "encoder_config", config)
-    names = ("feature_projection_input_dim", "input_feat_per_channel", "num_mel_bins")
+    names = ("feature_projection_input_dim", "input_feat_per_channel", "num_mel_bins", "input_dim")
     bins = next((found for name in names if (found := getattr(inner, name, None))), BINS)
     return real.spectrograms(dataset, samples, bins, FRAMES).transpose(1, 2).contiguous()
 

@@ -40,9 +40,9 @@ def _beginning(rows: Sequence[Row]) -> list[str]:
         "package builds it, at its own initialization, and diagnosed on one batch of real data: `orthoscope reproduce "
         "calibration/stock` does all of it again.",
         "",
-        "- **timm**: of every module, the architecture with the fewest parameters that takes images of "
-        f"{', '.join(map(str, SIZES[:-1]))} or {SIZES[-1]} pixels, the smallest that works. CIFAR-10, ten classes, "
-        "cross entropy.",
+        "- **timm**: of every module, and in it of every word with which names begin, the architecture with the "
+        f"fewest parameters that takes images of {', '.join(map(str, SIZES[:-1]))} or {SIZES[-1]} pixels, the smallest "
+        "that works. CIFAR-10, ten classes, cross entropy.",
         "- **transformers**: every model type with a head for text, images or sound, or a base model, from a "
         "configuration of the same structure with two to four layers of width 64. Text is the manual that Python "
         "carries, a character a token, with the loss of the next token or of masked ones; images are of CIFAR-10; a "
@@ -92,7 +92,7 @@ def _trainings(rows: Sequence[Row]) -> list[str]:
     ends = Counter(row.trains for row in sick)
     words = {1: "trains", 0: "does not", -1: "not known"}
     lines = [
-        f"| `{row.family}` | {row.alarms} | {row.guessing:.2f} | {row.reference:.2f} | "
+        f"| `{row.name}` | {row.alarms} | {row.guessing:.2f} | {row.reference:.2f} | "
         f"{row.loss_low:.2f}, {row.loss_middle:.2f}, {row.loss_high:.2f} | {words[row.trains]} |"
         for row in sick
     ]

@@ -22,8 +22,8 @@ RATES = (1e-4, 1e-3, 1e-2)
 SAMPLES, BATCH, STEPS = 64, 16, 80
 # By the task and the main input: a well-known architecture of the list.
 _REFERENCES = {
-    ("classes", "x"): "resnet",
-    ("classes", "pixel_values"): "resnet",
+    ("classes", "x"): "resnet/resnet",
+    ("classes", "pixel_values"): "resnet/resnet",
     ("classes", "input_values"): "wav2vec2",
     ("classes", "input_features"): "wav2vec2",
     ("next token", "input_ids"): "gpt2",
