@@ -113,9 +113,10 @@ def _groups(value: int, config: Config) -> int:
 
 def _image_size(value: Any, config: Config) -> Any:
     """So many patches along a side, or a fixed number of pixels where there are no patches or small ones."""
-    patch = config.get("patch_size")
-    patch = patch[0] if isinstance(patch, list) and patch else patch
-    size = max(SMALLEST_IMAGE, PATCHES * patch) if _is_int(patch) and patch > PATCHES else IMAGE
+    given = config.get("patch_size")
+    patch = given[0] if isinstance(given, list) and given else given
+    patches = PATCHES * patch if isinstance(patch, int) and patch > PATCHES else IMAGE
+    size = max(SMALLEST_IMAGE, patches)
     if isinstance(value, list):
         return [min(size, one) for one in value]
     return min(size, value) if _is_int(value) else value

@@ -43,7 +43,7 @@ class Config:
 
 
 QUICK = Config(
-    names=("timm:ghostnet", "timm:levit", "transformers:gpt2", "transformers:bert", "transformers:t5"),
+    names=("timm:convit_tiny", "transformers:gpt2", "transformers:bert", "transformers:t5", "transformers:vit"),
     dataset="digits",
     samples=8,
     steps=20,
