@@ -251,7 +251,7 @@ class Observer:
             channels_first=channels_first,
             finite=not not_finite,
             input_is_constant=equal_outputs and not self.samples.differ(first),
-            input_is_zero=first is not None and not input_is_there,
+            input_is_zero=first is not None and (not input_is_there or _is_padding(module, first)),
         )
         self._factorize(call, rows)
         return call
@@ -317,6 +317,12 @@ class Observer:
             tensor = next((t for t in tensors_in(output) if t.shape == known[0].local_shape), None)
             if tensor is not None:
                 self._follow_gradient(tensor, known[0])
+
+
+def _is_padding(module: nn.Module, tokens: Tensor) -> bool:
+    """True if an embedding looks up nothing but its padding token, whose vector is zero."""
+    padding = module.padding_idx if isinstance(module, nn.Embedding) else None
+    return padding is not None and bool((tokens == padding).all())
 
 
 def _may_be_equal(rows: Tensor) -> bool:

@@ -25,11 +25,11 @@ from orthoscope_papers.panels import Panel, Series
 
 CLAIM = (
     "Architectures of timm and transformers at their own initialization are diagnosed without an error, and at most "
-    "5 in 100 of them are called sick."
+    "10 in 100 of them are called sick."
 )
 KIND = "training"
 DATA = ("cifar10",)
-SICK_AT_MOST = 0.05
+SICK_AT_MOST = 0.1
 
 
 @dataclass(frozen=True)

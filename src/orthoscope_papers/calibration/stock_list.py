@@ -3,7 +3,7 @@
 timm: of every module in `timm.models`, and in it of every word with which names begin (`resnet`, `seresnext`), the
 architecture with the fewest parameters that builds and takes images of one of `SIZES`. transformers: every model type
 with a head for text, images or sound, or a base model, in the order of `CONFIG_MAPPING`. What is left out stands in the
-list with its reason. `python -m orthoscope_papers.calibration.stock_list` makes the list again, in minutes.
+list with its reason. `python -m orthoscope_papers.calibration.stock_list` adds what is missing in it.
 """
 
 import re
@@ -141,10 +141,15 @@ def _parameters(name: str) -> int:
 
 
 def main() -> None:
-    """Write the list."""
+    """Complete the list: families that it has are kept. Delete the file to make all of it again."""
     transformers = required("transformers", "transformers")
-    found = [timm_architecture(family) for family in timm_families()]
-    found += [hugging_face_architecture(model_type) for model_type in transformers.CONFIG_MAPPING]
+    known = {(one.package, one.family): one for one in listed()} if FILE.is_file() else {}
+    found: list[Architecture] = []
+    for package, families, rule in (
+        ("timm", timm_families(), timm_architecture),
+        ("transformers", transformers.CONFIG_MAPPING, hugging_face_architecture),
+    ):
+        found += [known.get((package, family)) or rule(family) for family in families]
     replace(FILE, table_of(found, Architecture))
 
 

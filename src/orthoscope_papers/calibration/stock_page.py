@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orthoscope.findings import Verdict
 from orthoscope_papers.calibration.stock import Row, by_check, share
-from orthoscope_papers.calibration.stock_list import MOST_PARAMETERS, SIZES, Architecture, listed
+from orthoscope_papers.calibration.stock_list import MOST_PARAMETERS, SIZES, Architecture, covered, listed
 from orthoscope_papers.calibration.stock_trainings import BATCH, RATES, SAMPLES, STEPS
 from orthoscope_papers.evidence import wilson
 from orthoscope_papers.results import read_table
@@ -65,6 +65,7 @@ def _counts(rows: Sequence[Row]) -> list[str]:
         cells = [f"{sum(row.verdict == verdict for row in seen)} ({share(part, verdict):.1%})" for verdict in _VERDICTS]
         lines.append(f"| {name} | {len(part)} | {len(part) - len(seen)} | {' | '.join(cells)} |")
     low, high = wilson(share(rows, Verdict.SICK), len(rows))
+    open_ = len(covered()) - len(rows)
     return [
         "## Counts",
         "",
@@ -72,7 +73,8 @@ def _counts(rows: Sequence[Row]) -> list[str]:
         "|---|---|---|---|---|---|",
         *lines,
         "",
-        f"95 % interval of the share called sick: {low:.1%} to {high:.1%}.",
+        f"95 % interval of the share called sick: {low:.1%} to {high:.1%}."
+        + (f" {open_} architectures of the list are not in the table yet." if open_ else ""),
         "",
     ]
 

@@ -67,7 +67,7 @@ def test_the_claim_is_about_the_share_of_the_sick() -> None:
         row._replace(verdict="HEALTHY", error="") for row in read_table(RESULTS / "calibration/stock", stock.Row)
     ]
     sick = [row._replace(verdict="SICK") for row in healthy]
-    few = len(healthy) // 20
+    few = int(stock.SICK_AT_MOST * len(healthy))
     assert all(stock.check(sick[:few] + healthy[few:]).values())
     assert not all(stock.check(sick[: few + 1] + healthy[few + 1 :]).values())
     assert next(one.verdict for one in stock.compare(sick)) == "differs"
