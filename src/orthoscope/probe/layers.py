@@ -260,7 +260,7 @@ def _statuses(observer: Observer, views: Sequence[Representation | None]) -> lis
 
 
 def _ends_zero_by_design(calls: Sequence[ModuleCall], statuses: Sequence[Status]) -> bool:
-    """Whether the last call was inside the module of the next one, and zero by design: the next output comes from it."""
+    """Whether the last call was inside the module of the next one and zero by design: its output comes from there."""
     if not statuses or statuses[-1] is not Status.ZERO_BY_DESIGN:
         return False
     return calls[len(statuses) - 1].name.startswith(f"{calls[len(statuses)].name}.")

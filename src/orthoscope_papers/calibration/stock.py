@@ -17,7 +17,7 @@ from torch import Tensor
 from orthoscope import diagnose
 from orthoscope.diagnosis import Diagnosis
 from orthoscope.findings import State, Verdict
-from orthoscope_papers.calibration.stock_list import Architecture, covered
+from orthoscope_papers.calibration.stock_list import Architecture, covered, words_of
 from orthoscope_papers.calibration.stock_networks import Stock, quiet
 from orthoscope_papers.calibration.stock_trainings import STEPS, UNTRAINED, train_proof
 from orthoscope_papers.evidence import Evidence, share_of
@@ -99,7 +99,7 @@ def row(one: Architecture, config: Config) -> Row:
             sick = diagnosis.verdict is Verdict.SICK
             proof = train_proof(one, config.dataset, config.steps) if sick else UNTRAINED
     except Exception as error:
-        words = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        words = words_of(error)
         return Row(
             one.package, one.family, one.name, "", "", one.parameters, 0, "", math.nan, "", "", math.nan,
             time.perf_counter() - began, words, *UNTRAINED,

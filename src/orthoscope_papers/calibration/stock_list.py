@@ -31,6 +31,7 @@ MOST_PARAMETERS = 30_000_000  # larger networks are left out: a diagnosis of eac
 _TRIED = 6  # architectures of a module that are tried, smallest first
 _EMBEDDED = "digits"
 _FEW = 2
+_PATH = re.compile(r"'?/[\w./-]+'?")
 _FIRST_WORD = re.compile(r"[a-z]+")
 
 
@@ -100,7 +101,7 @@ def _takes(name: str, size: int, resizable: bool) -> str:
             stock = timm_network(name, size, resizable, _EMBEDDED, _FEW)
             stock.call({"x": torch.empty(_FEW, 3, size, size)})
     except Exception as error:
-        return _words(error)
+        return words_of(error)
     return ""
 
 
@@ -118,7 +119,7 @@ def hugging_face_architecture(model_type: str) -> Architecture:
             if stock.loss is not None:
                 stock.loss_of(output)
     except Exception as error:
-        return tried._replace(reason=_words(error))
+        return tried._replace(reason=words_of(error))
     return tried._replace(parameters=_count(stock.model))
 
 
@@ -126,8 +127,10 @@ def _count(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+def words_of(error: Exception) -> str:
+    """Name and beginning of an error, without the paths of this machine."""
+    text = " ".join(_PATH.sub("a file", str(error)).split())
+    return f"{type(error).__name__}: {text[:160]}"
 
 
 def _parameters(name: str) -> int:
