@@ -31,7 +31,7 @@ MOST_PARAMETERS = 30_000_000  # larger networks are left out: a diagnosis of eac
 _TRIED = 6  # architectures of a module that are tried, smallest first
 _EMBEDDED = "digits"
 _FEW = 2
-_PATH = re.compile(r"'?/[\w./-]+'?")
+_PATH = re.compile(r"(?<![\w/])/(?:[\w.-]+/)+[\w.-]+")
 _FIRST_WORD = re.compile(r"[a-z]+")
 
 
