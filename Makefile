@@ -74,6 +74,7 @@ calibrate: .venv/test.stamp  ## train 457 networks, fit the limits of the verdic
 
 stock: .venv/test.stamp  ## diagnose every stock architecture of the list on real data; writes docs/stock_architectures.md
 	$(BIN)/orthoscope data get cifar10
+	$(BIN)/python -m orthoscope_papers.calibration.stock_list  # families that are not in the list yet
 	-$(BIN)/orthoscope reproduce calibration/stock
 	$(WRITE_CALIBRATION) stock results
 

@@ -238,7 +238,8 @@ class Observer:
         first = next((t.detach() for t in tensors_in(inputs)), None) if equal_outputs else None
         # Of compared samples the factor shows it. A finite sum proves in one cheap pass that all entries are finite.
         finite = reading.total <= self.max_samples or bool(tensor.sum().isfinite() or tensor.isfinite().all())
-        not_finite, input_is_there = self.samples.any(not finite, first is not None and not is_zero(first))
+        is_there = first is not None and not (is_zero(first) or _is_padding(module, first))
+        not_finite, input_is_there = self.samples.any(not finite, is_there)
         call = ModuleCall(
             name=name,
             index=index,
@@ -251,7 +252,7 @@ class Observer:
             channels_first=channels_first,
             finite=not not_finite,
             input_is_constant=equal_outputs and not self.samples.differ(first),
-            input_is_zero=first is not None and (not input_is_there or _is_padding(module, first)),
+            input_is_zero=first is not None and not input_is_there,
         )
         self._factorize(call, rows)
         return call
