@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo check test lint types benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-busy bench-residual bench-watch bench-watch-warnings calibrate results-page reference-pages page-outputs picture docs viewer browser compiler clean
+.PHONY: demo check test lint types benchmark benchmark-theory bench-weights bench-gradients bench-chains bench-busy bench-residual bench-watch bench-watch-warnings calibrate stock results-page reference-pages page-outputs picture docs viewer browser compiler clean
 
 demo: .venv/demo.stamp  ## diagnose the built-in gallery; writes report.html and report.json
 	$(BIN)/orthoscope diagnose --html report.html --json report.json
@@ -71,6 +71,12 @@ calibrate: .venv/test.stamp  ## train 457 networks, fit the limits of the verdic
 	$(WRITE_CALIBRATION) calibration results
 	$(BIN)/orthoscope reproduce calibration/cure
 	$(WRITE_CALIBRATION) docs results
+
+stock: .venv/test.stamp  ## diagnose every stock architecture of the list on real data; writes docs/stock_architectures.md
+	$(BIN)/orthoscope data get cifar10
+	$(BIN)/python -m orthoscope_papers.calibration.stock_list  # families that are not in the list yet
+	-$(BIN)/orthoscope reproduce calibration/stock
+	$(WRITE_CALIBRATION) stock results
 
 bench-watch: .venv/test.stamp  ## what watching a training costs; writes docs/watch_benchmark.md, five minutes
 	$(BIN)/python benchmarks/watch.py

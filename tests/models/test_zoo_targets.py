@@ -11,6 +11,7 @@ from orthoscope.models.targets.resolve import batch_for
 
 LLAMA = "hf:llama(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, vocab_size=50)"
 T5 = "hf:t5(d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, vocab_size=50)"
+DEIT = "hf:deit(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=32)"
 VIT = "hf:vit(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=32)"
 WHISPER = (
     "hf:whisper(d_model=16, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=32, decoder_ffn_dim=32,"
@@ -41,6 +42,7 @@ def call(target: Target, samples: int = 2) -> torch.nn.Module:
         (LLAMA, {"input_ids": (2, 32)}),
         (T5, {"input_ids": (2, 32), "decoder_input_ids": (2, 32)}),
         (VIT, {"pixel_values": (2, 3, 32, 32)}),
+        (DEIT, {"pixel_values": (2, 3, 32, 32)}),
         (WHISPER, {"input_features": (2, 80, 20), "decoder_input_ids": (2, 32)}),
     ],
 )

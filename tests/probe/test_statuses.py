@@ -69,6 +69,42 @@ def test_gradients_pass_a_zero_head() -> None:
     assert row(recording, "0").gradient_norm > 0
 
 
+class Reshaped(nn.Sequential):
+    """Returns another tensor than its last module, as LeViT's normalized layers do."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return super().forward(inputs).reshape(-1, 4, 4).clone()
+
+
+def test_a_module_around_a_zero_branch_is_zero_by_design() -> None:
+    branch = ZeroBranch()
+    branch.branch = nn.Sequential(Reshaped(*branch.branch), nn.Flatten())
+    recording = record(branch, batch())
+    assert row(recording, "branch.0").status is Status.ZERO_BY_DESIGN
+    branch.branch[0][1].reset_parameters()
+    nn.init.constant_(branch.branch[0][1].bias, -1e3)
+    branch.branch[0][2] = nn.ReLU()
+    recording = record(branch, batch())
+    assert row(recording, "branch.0").status is Status.DEAD
+
+
+class Padded(nn.Module):
+    """Embeds tokens, and the padding that it puts after them, as Longformer does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(9, 16, padding_idx=1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return torch.cat([self.embed(tokens), self.embed(torch.full_like(tokens, 1))], 1)
+
+
+def test_the_embedding_of_padding_alone_is_zero_by_design() -> None:
+    tokens = torch.arange(24).view(6, 4) % 7 + 2
+    layers = record(Padded(), tokens).layers
+    assert [layer.status for layer in layers[:2]] == [Status.MEASURED, Status.ZERO_BY_DESIGN]
+
+
 def test_a_dead_layer_is_dead_and_not_zero_by_design() -> None:
     layer = linear(bias=True)
     nn.init.constant_(layer.bias, -1e3)

@@ -256,7 +256,8 @@ class Observer:
         first = next((t.detach() for t in tensors_in(inputs)), None) if equal_outputs else None
         # Of compared samples the factor shows it. A finite sum proves in one cheap pass that all entries are finite.
         finite = reading.total <= self.max_samples or bool(tensor.sum().isfinite() or tensor.isfinite().all())
-        not_finite, input_is_there = self.samples.any(not finite, first is not None and not is_zero(first))
+        is_there = first is not None and not (is_zero(first) or _is_padding(module, first))
+        not_finite, input_is_there = self.samples.any(not finite, is_there)
         call = ModuleCall(
             name=name,
             index=index,
@@ -335,6 +336,12 @@ class Observer:
             tensor = next((t for t in tensors_in(output) if t.shape == known[0].local_shape), None)
             if tensor is not None:
                 self._follow_gradient(tensor, known[0])
+
+
+def _is_padding(module: nn.Module, tokens: Tensor) -> bool:
+    """True if an embedding looks up nothing but its padding token, whose vector is zero."""
+    padding = module.padding_idx if isinstance(module, nn.Embedding) else None
+    return padding is not None and bool((tokens == padding).all())
 
 
 def _may_be_equal(rows: Tensor) -> bool:

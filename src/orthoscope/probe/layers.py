@@ -252,7 +252,8 @@ def _statuses(observer: Observer, views: Sequence[Representation | None]) -> lis
         if not call.finite or not math.isfinite(largest[index]):
             status = Status.NOT_FINITE
         elif zero[index]:
-            status = Status.ZERO_BY_DESIGN if zero_weights[index] or call.input_is_zero else Status.DEAD
+            designed = zero_weights[index] or call.input_is_zero or _ends_zero_by_design(calls, statuses)
+            status = Status.ZERO_BY_DESIGN if designed else Status.DEAD
         elif identical[index] and zero_weights[index]:
             status = Status.ZERO_BY_DESIGN  # only a bias gets through
         elif identical[index] and call.input_is_constant and not samples_were_lost:
@@ -262,6 +263,13 @@ def _statuses(observer: Observer, views: Sequence[Representation | None]) -> lis
             samples_were_lost |= identical[index]
         statuses.append(status)
     return statuses
+
+
+def _ends_zero_by_design(calls: Sequence[ModuleCall], statuses: Sequence[Status]) -> bool:
+    """Whether the last call was inside the module of the next one and zero by design: its output comes from there."""
+    if not statuses or statuses[-1] is not Status.ZERO_BY_DESIGN:
+        return False
+    return calls[len(statuses) - 1].name.startswith(f"{calls[len(statuses)].name}.")
 
 
 def _weight_gradient(observer: Observer, call: ModuleCall) -> float | None:

@@ -1,6 +1,7 @@
 """Write the calibration: the file that the verdict reads, the outcomes in the package, and docs/calibration.md.
 
 `make calibrate` runs the trainings, copies their table, diagnoses, writes this file, and diagnoses again with it.
+`make stock` writes the page of stock architectures.
 """
 
 import json
@@ -13,7 +14,7 @@ from typing import Any
 import orthoscope
 from orthoscope.diagnosis.rules import FILE, SCHEMA
 from orthoscope.files import replace
-from orthoscope_papers.calibration import records
+from orthoscope_papers.calibration import records, stock_page
 from orthoscope_papers.calibration.fit import fitted
 from orthoscope_papers.calibration.page import page
 from orthoscope_papers.calibration.records import Signs
@@ -43,6 +44,11 @@ def docs(results: Path) -> None:
     replace(results.parent / "docs" / "calibration.md", written)
 
 
+def stock(results: Path) -> None:
+    """Write docs/stock_architectures.md, beside the folder of results."""
+    replace(results.parent / "docs" / "stock_architectures.md", stock_page.page(results))
+
+
 def document(rows: Sequence[Signs], meta: dict[str, Any]) -> dict[str, Any]:
     """Return laws, error rates on held-out families, and every network as a point of the plane."""
     found = fitted([row for row in rows if not row.held_out])
@@ -65,4 +71,4 @@ def document(rows: Sequence[Signs], meta: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    {"outcomes": outcomes, "calibration": calibration, "docs": docs}[sys.argv[1]](Path(sys.argv[2]))
+    {"outcomes": outcomes, "calibration": calibration, "docs": docs, "stock": stock}[sys.argv[1]](Path(sys.argv[2]))

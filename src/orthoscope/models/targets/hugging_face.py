@@ -63,6 +63,8 @@ def _configuration(text: str, transformers: Any, name: str, overrides: dict[str,
                 meant = close_to(key, default.to_dict(), "see its documentation")
                 raise TargetError(f"the configuration of {name} has no {key!r}: {meant}")
         config = transformers.AutoConfig.for_model(name, **overrides)
+    # Types with several heads of one kind, such as DeiT, look their head up here, and cannot iterate over None.
+    config.architectures = config.architectures or []
     if hasattr(config, "use_cache"):
         config.use_cache = False  # keys and values of earlier tokens are for generation
     return config
