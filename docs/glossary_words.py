@@ -29,6 +29,10 @@ WORDS: dict[str, str] = {
         "often makes training slow or dependent on the learning rate. Train it for a few hundred steps before you "
         "rely on it (`orthoscope.confirm`)."
     ),
+    "attention": (
+        "Broken attention: one key gets all the weight in most heads, logits are so large that the softmax passes no "
+        "gradient, the mask leaves queries a single key or none, or the softmax is over the wrong dimension."
+    ),
     "centered": (
         "After subtracting the mean over the batch. Centered numbers say how samples differ, raw ones also what they "
         "share. Raw numbers that look bad beside good centered ones mean a large common mean, which is often "
@@ -96,6 +100,10 @@ WORDS: dict[str, str] = {
         "describes training that went well; at initialization its absence means nothing."
     ),
     "residual branch": "The part F of a block h + F(h). The path that carries h is the residual stream.",
+    "routing": (
+        "Unbalanced experts: the router of a mixture sends nearly all tokens to the same experts. Bad: the others "
+        "get no gradient and do not learn."
+    ),
     "scale": (
         "Inputs are far from unit size and nothing normalizes them, or logits are so large that the loss starts far "
         "above that of guessing. The first steps then only undo the scale."

@@ -76,6 +76,21 @@ def test_a_loss_that_brings_its_own_targets_is_compared_too() -> None:
     assert found(diagnosis) == {"initial loss"}
 
 
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_the_logits_of_tokens_are_judged_whether_classes_are_first_or_last(scale: float) -> None:
+    """Outputs of language models are (samples, tokens, classes), the loss flattens or transposes them."""
+    torch.manual_seed(0)
+    logits, target = scale * torch.randn(4, 6, 50), torch.randint(50, (4, 6))
+    for loss in (
+        lambda output, target: functional.cross_entropy(output.flatten(0, 1), target.flatten()),
+        lambda output, target: functional.cross_entropy(output.transpose(1, 2), target),
+    ):
+        found = initial_loss(loss, logits, target, float(loss(logits, target)))
+        assert (found.kind, found.guessing) == ("cross entropy", pytest.approx(math.log(50)))
+        assert found.factor is not None
+        assert (found.factor > 10) == (scale > 1)
+
+
 def test_guessing_costs_what_closed_forms_say() -> None:
     target = labels(32)
     logits = vectors(32, 10)

@@ -196,7 +196,8 @@ def overflow(inputs: Tensor) -> Tensor:
 
 PLANTED = {
     "a logarithm of negative numbers": (Function(torch.log), "nan", "`log`"),
-    "a division by zero": (Function(lambda x: x / (x - x)), "nan", "`div`"),
+    "a division by zero": (Function(lambda x: x / (x - x)), "inf", "`div`"),
+    "zero divided by zero": (Function(lambda x: (x - x) / (x - x)), "nan", "`div`"),
     "an overflow in half precision": (Function(overflow), "inf", "`mul`"),
 }
 

@@ -39,7 +39,8 @@ def diagnose(
     json
         Write the versioned JSON here; "-" is standard output, and the table goes to standard error.
     fail_on
-        Symptoms that make the exit code 1: collapse, vanish, explode, degenerate-input, or any; comma-separated.
+        Symptoms that make the exit code 1, comma-separated: collapse, vanish, explode, degenerate-input, attention,
+        routing, disconnected, scale, loss, or any.
     seed
         Seed of the weights, of a batch that is made up, and of the direction that is differentiated.
     seeds
@@ -47,7 +48,8 @@ def diagnose(
     running_statistics
         Use the running statistics of batch norm, as in eval mode, instead of the batch's own.
     deep
-        Measure the Jacobians of residual blocks too, as `orthoscope residual` does.
+        Measure the Jacobians of residual blocks too, as `orthoscope residual` does, and whether later tokens or other
+        samples of the batch change an output.
     traceback
         Show the Python traceback when a network fails.
     """

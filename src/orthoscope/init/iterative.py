@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from orthoscope.init._forward_order import in_forward_order
-from orthoscope.init.weights import WeightLayer, blocks_shape, fill_
+from orthoscope.init.weights import WeightLayer, blocks_shape, check_network, fill_
 from orthoscope.linalg import gram_factor, haar, polar_factor
 from orthoscope.linalg.polar import svd
 from orthoscope.probe.batches import as_call
@@ -91,6 +91,7 @@ def iterative_(
     """
     if frame not in FRAMES:
         raise ValueError(f"unknown frame {frame!r}: choose one of {', '.join(FRAMES)}")
+    check_network(model)
     call = as_call(model, batch)
     if samples is not None:
         if not isinstance(samples, int) or samples < 1:

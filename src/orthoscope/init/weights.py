@@ -21,10 +21,15 @@ WeightLayer = nn.Linear | _ConvNd
 _ENTRIES = 8  # sampled of every weight and bias; training changes all of them
 
 
-def weight_layers(model: nn.Module) -> list[tuple[str, WeightLayer]]:
-    """Linear and convolutional layers in order of definition, without those tied to an embedding."""
+def check_network(model: nn.Module) -> None:
+    """Raise a ValueError if this is no module, as a weight is none."""
     if not isinstance(model, nn.Module):
         raise ValueError(f"a network or a layer is initialized, got a {type(model).__name__}")
+
+
+def weight_layers(model: nn.Module) -> list[tuple[str, WeightLayer]]:
+    """Linear and convolutional layers in order of definition, without those tied to an embedding."""
+    check_network(model)
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)}
     return [
         (name, module)

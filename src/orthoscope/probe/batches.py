@@ -70,6 +70,8 @@ def as_call(model: nn.Module, batch: Any, with_target: bool = False) -> Call:
     Raises:
         ValueError: If `forward` cannot be called with it; the message says what it takes.
     """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"the model must be an nn.Module, got {type(model).__name__}: pass the network itself")
     if isinstance(batch, Call):
         return batch
     forward = _forward(unwrapped(model))

@@ -80,8 +80,9 @@ def _compared(of: Callable[[Tensor], float], output: Tensor, target: Tensor | No
     kind, best = _known_loss(output, target, value)
     zeros = torch.zeros_like(output)
     guessing = of(zeros)
-    if not kind and classes is not None and _close(guessing, math.log(output.shape[classes])):
-        kind = "cross entropy"  # a loss that brings its own targets: equal logits give the log of the number of classes
+    if not kind and any(_close(guessing, math.log(output.shape[one])) for one in _class_dimensions(output)):
+        # Of tokens, or with targets of its own: equal logits give the log of the number of classes.
+        kind = "cross entropy"
     if kind == "mean squared error":
         guessing = best if best is not None else guessing
     elif classes is not None and _is_log_probability(output, classes) and not _close(guessing, value):
@@ -127,11 +128,16 @@ def _entropy(shares: Float[Tensor, "classes"]) -> float:
 
 def _class_dimension(output: Tensor) -> int | None:
     """The dimension along which outputs are (log-)probabilities; else that which counts classes, for two or more."""
-    candidates = [dimension for dimension in (1, output.ndim - 1) if 0 < dimension < output.ndim]
+    candidates = _class_dimensions(output)
     for dimension in candidates:
         if _is_probability(output, dimension) or _is_log_probability(output, dimension):
             return dimension
-    return next((dimension for dimension in candidates if output.shape[dimension] >= 2), None)
+    return next(iter(candidates), None)
+
+
+def _class_dimensions(output: Tensor) -> list[int]:
+    """The dimensions that may count classes: the second, as of images, and the last, as of tokens."""
+    return [one for one in dict.fromkeys((1, output.ndim - 1)) if 0 < one < output.ndim and output.shape[one] >= 2]
 
 
 def _is_probability(output: Tensor, dimension: int) -> bool:
