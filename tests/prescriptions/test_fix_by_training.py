@@ -32,13 +32,14 @@ from prescriptions.people import (
 pytestmark = pytest.mark.slow
 
 DIGITS = load("digits", "train")
-IMAGES = ((DIGITS.inputs - DIGITS.inputs.mean()) / DIGITS.inputs.std())[:128]
-LABELS = DIGITS.labels[:128]
+SAMPLES = 64
+IMAGES = ((DIGITS.inputs - DIGITS.inputs.mean()) / DIGITS.inputs.std())[:SAMPLES]
+LABELS = DIGITS.labels[:SAMPLES]
 VECTORS = IMAGES.flatten(1)
 GENERATOR = torch.Generator().manual_seed(0)
-NOISE, TIMES = torch.randn(128, 64, generator=GENERATOR), torch.randint(10, (128,), generator=GENERATOR)
-ORDER = torch.randperm(128, generator=GENERATOR)
-TEXT = python_manual("train")[: 64 * LENGTH].reshape(64, LENGTH) % VOCABULARY
+NOISE, TIMES = torch.randn(SAMPLES, 64, generator=GENERATOR), torch.randint(10, (SAMPLES,), generator=GENERATOR)
+ORDER = torch.randperm(SAMPLES, generator=GENERATOR)
+TEXT = python_manual("train")[: 32 * LENGTH].reshape(32, LENGTH) % VOCABULARY
 
 
 class Labeled(nn.Module):
