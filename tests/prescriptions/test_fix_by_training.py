@@ -103,6 +103,7 @@ def test_a_network_that_trains_as_it_is_is_not_touched(name: str) -> None:
     assert "trains as it is: nothing was changed" in found.sentence
     assert found.outcome in (FixOutcome.HEALTHY, FixOutcome.REFUTED)
     assert found.steps == ()
+    assert " ".join(str(found).split()).count("after 60 steps") == 1, "one training is shown once"
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), found.model.parameters(), strict=True))
 
 
