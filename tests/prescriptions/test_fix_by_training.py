@@ -9,6 +9,7 @@ from torch import nn
 import orthoscope
 from orthoscope.data import load
 from orthoscope.data.dataset import python_manual
+from orthoscope.findings import Verdict
 from orthoscope.prescriptions import FixOutcome, Prescription
 from orthoscope.prescriptions import plan as planning
 from orthoscope.prescriptions.confirmation import Recipe, Trial
@@ -103,6 +104,7 @@ def test_a_network_that_trains_as_it_is_is_not_touched(name: str) -> None:
     assert "trains as it is: nothing was changed" in found.sentence
     assert found.outcome in (FixOutcome.HEALTHY, FixOutcome.REFUTED)
     assert found.steps == ()
+    assert ("refutes it" in found.sentence) is (found.before.verdict is Verdict.SICK), "a risk is not refuted"
     assert " ".join(str(found).split()).count("after 60 steps") == 1, "one training is shown once"
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), found.model.parameters(), strict=True))
 

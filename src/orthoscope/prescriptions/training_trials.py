@@ -71,7 +71,8 @@ def _untouched(plan: Plan, model: nn.Module, start: Confirmation) -> Fix:
     elif plan.diagnosis.verdict is Verdict.HEALTHY:
         fixed = unchanged_fix(model, plan, FixOutcome.HEALTHY, f"the network is healthy and {_AS_IT_IS}", ())
     else:
-        sentence = f"{plan.diagnosis.verdict}, but a short training refutes it: the network {_AS_IT_IS}"
+        refuted = "a short training refutes it: " if start.confirmed is False else ""
+        sentence = f"{plan.diagnosis.verdict}, but {refuted}the network {_AS_IT_IS}"
         fixed = unchanged_fix(model, plan, FixOutcome.REFUTED, sentence, plan.steps)
     return replace(fixed, confirmations=(start, start))
 
