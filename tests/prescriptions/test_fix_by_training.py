@@ -1,5 +1,6 @@
 """With a short training, `fix` keeps what trains, says what training refutes, and leaves alone what trains as it is."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,18 @@ def test_a_network_that_does_not_train_trains_afterwards(name: str) -> None:
     assert found.outcome in (FixOutcome.FIXED, FixOutcome.IMPROVED)
     assert found.sentence.startswith(f"does not train → trains by {found.steps[0].name}")
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+def test_where_the_reference_learns_nothing_the_sentence_names_the_losses() -> None:
+    model = seeded(lambda: plain(12, nn.Sigmoid))
+    trial = Trial.of(model, None, None, Recipe.checked(40, (1e-3,), "adamw", 0), batch=(VECTORS, LABELS))
+    assert trial.guessing is not None
+    found = orthoscope.fix(model, (VECTORS, LABELS), confirm=replace(trial, reference=trial.guessing))
+    assert found.confirmations is not None
+    before, after = found.confirmations
+    assert (before.trains, after.trains) == (None, None)
+    assert after.final_loss < 0.9 * before.final_loss
+    assert found.sentence.startswith(f"loss {before.final_loss:.3g} → {after.final_loss:.3g} by {found.steps[0].name}")
 
 
 # Networks that train as they are, whatever the verdict says of them.

@@ -138,8 +138,10 @@ def _confirmed(
 ) -> Fix:
     healthy = state.diagnosis.verdict is Verdict.HEALTHY
     by = ", then ".join(step.name for step in state.steps)
-    trains = f"{start.outcome} → {end.outcome} by {by}"
-    verdict = f" ({plan.diagnosis.verdict} → {state.diagnosis.verdict})"
+    trains = f"{start.outcome} → {end.outcome}"
+    if end.trains is None:  # the reference decides nothing: the loss does
+        trains = f"loss {start.final_loss:.3g} → {end.final_loss:.3g}"
+    verdict = f" by {by} ({plan.diagnosis.verdict} → {state.diagnosis.verdict})"
     outcome = FixOutcome.FIXED if healthy else FixOutcome.IMPROVED
     return replace(kept_fix(plan, state, tried, model, outcome, trains + verdict), confirmations=(start, end))
 
