@@ -1,10 +1,15 @@
 """Small networks as people write them, some with a fault; every one is drawn from seed 0."""
 
+import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+import orthoscope
+from orthoscope.prescriptions import Prescription
 
 VOCABULARY, LENGTH, WIDTH = 32, 8, 16
 
@@ -169,3 +174,15 @@ def with_dead_biases(model: nn.Module) -> nn.Module:
             if isinstance(module, nn.Linear) and name != "head":
                 module.bias.fill_(-10.0)
     return model
+
+
+def applied_and_pasted(step: Prescription, model: nn.Module, batch: Any) -> tuple[nn.Module, nn.Module] | None:
+    """Two copies, one changed by the step and one by its code; None where the step does not apply."""
+    applied, pasted = copy.deepcopy(model), copy.deepcopy(model)
+    try:
+        step.apply_(applied, batch)
+    except ValueError:
+        return None
+    exec(step.code, {"torch": torch, "orthoscope": orthoscope, "model": pasted, "batch": batch})
+    assert repr(applied) == repr(pasted)
+    return applied, pasted

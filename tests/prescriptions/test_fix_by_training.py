@@ -1,5 +1,6 @@
 """With a short training, `fix` keeps what trains, says what training refutes, and leaves alone what trains as it is."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from torch import nn
 import orthoscope
 from orthoscope.data import load
 from orthoscope.data.dataset import python_manual
+from orthoscope.findings import Verdict
 from orthoscope.prescriptions import FixOutcome, Prescription
 from orthoscope.prescriptions import plan as planning
 from orthoscope.prescriptions.confirmation import Recipe, Trial
@@ -32,13 +34,14 @@ from prescriptions.people import (
 pytestmark = pytest.mark.slow
 
 DIGITS = load("digits", "train")
-IMAGES = ((DIGITS.inputs - DIGITS.inputs.mean()) / DIGITS.inputs.std())[:128]
-LABELS = DIGITS.labels[:128]
+SAMPLES = 64
+IMAGES = ((DIGITS.inputs - DIGITS.inputs.mean()) / DIGITS.inputs.std())[:SAMPLES]
+LABELS = DIGITS.labels[:SAMPLES]
 VECTORS = IMAGES.flatten(1)
 GENERATOR = torch.Generator().manual_seed(0)
-NOISE, TIMES = torch.randn(128, 64, generator=GENERATOR), torch.randint(10, (128,), generator=GENERATOR)
-ORDER = torch.randperm(128, generator=GENERATOR)
-TEXT = python_manual("train")[: 64 * LENGTH].reshape(64, LENGTH) % VOCABULARY
+NOISE, TIMES = torch.randn(SAMPLES, 64, generator=GENERATOR), torch.randint(10, (SAMPLES,), generator=GENERATOR)
+ORDER = torch.randperm(SAMPLES, generator=GENERATOR)
+TEXT = python_manual("train")[: 32 * LENGTH].reshape(32, LENGTH) % VOCABULARY
 
 
 class Labeled(nn.Module):
@@ -83,6 +86,18 @@ def test_a_network_that_does_not_train_trains_afterwards(name: str) -> None:
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
+def test_where_the_reference_learns_nothing_the_sentence_names_the_losses() -> None:
+    model = seeded(lambda: plain(12, nn.Sigmoid))
+    trial = Trial.of(model, None, None, Recipe.checked(40, (1e-3,), "adamw", 0), batch=(VECTORS, LABELS))
+    assert trial.guessing is not None
+    found = orthoscope.fix(model, (VECTORS, LABELS), confirm=replace(trial, reference=trial.guessing))
+    assert found.confirmations is not None
+    before, after = found.confirmations
+    assert (before.trains, after.trains) == (None, None)
+    assert after.final_loss < 0.9 * before.final_loss
+    assert found.sentence.startswith(f"loss {before.final_loss:.3g} → {after.final_loss:.3g} by {found.steps[0].name}")
+
+
 # Networks that train as they are, whatever the verdict says of them.
 TRAINING: dict[str, tuple[Any, Any, Any]] = {
     "zero-gated residual network": (ZeroGated, (IMAGES, LABELS), None),
@@ -102,6 +117,8 @@ def test_a_network_that_trains_as_it_is_is_not_touched(name: str) -> None:
     assert "trains as it is: nothing was changed" in found.sentence
     assert found.outcome in (FixOutcome.HEALTHY, FixOutcome.REFUTED)
     assert found.steps == ()
+    assert ("refutes it" in found.sentence) is (found.before.verdict is Verdict.SICK), "a risk is not refuted"
+    assert " ".join(str(found).split()).count("after 60 steps") == 1, "one training is shown once"
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), found.model.parameters(), strict=True))
 
 

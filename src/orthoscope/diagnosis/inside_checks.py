@@ -1,7 +1,7 @@
 """Measures of what happens inside of attention, recurrent layers and mixtures of experts, one number each."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from orthoscope.diagnosis.checks import CheckValue, NotChecked
 from orthoscope.diagnosis.projections import larger_projection
@@ -59,19 +59,20 @@ def _attentions(recording: Recording) -> Sequence[AttentionCall]:
 
 def time_growth(recording: Recording) -> CheckValue:
     """Largest growth of the log-gradient from the last time step to the first, over recurrent layers."""
-    profiles = [profile for profile in _profiles(recording) if not math.isnan(profile.growth)]
-    if not profiles:
-        raise NotChecked("no gradient was observed at any time step")
-    worst = max(profiles, key=lambda profile: profile.growth)
-    return CheckValue(worst.growth, lambda limit: worst.module)
+    return _over_time(recording, max)
 
 
 def time_decay(recording: Recording) -> CheckValue:
     """The same where it shrinks most."""
+    return _over_time(recording, min)
+
+
+def _over_time(recording: Recording, choose: Callable[..., TimeProfile]) -> CheckValue:
+    """Growth in the recurrent layer that is chosen by it, of those where it is known."""
     profiles = [profile for profile in _profiles(recording) if not math.isnan(profile.growth)]
     if not profiles:
         raise NotChecked("no gradient was observed at any time step")
-    worst = min(profiles, key=lambda profile: profile.growth)
+    worst = choose(profiles, key=lambda profile: profile.growth)
     return CheckValue(worst.growth, lambda limit: worst.module)
 
 

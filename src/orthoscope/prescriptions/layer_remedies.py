@@ -19,6 +19,7 @@ _SHARP = 3.0  # root mean square of queries or keys: logits beyond this squared 
 _OFF = 10.0  # root mean square of the input, or its inverse
 _SHIFTED = 0.9  # share of the energy of the input that is its mean
 _NAMES = 3  # that a reason lists
+_DEAD = ("live layers", "live branches")  # checks that find dead outputs
 
 
 def reset_biases(diagnosis: Diagnosis) -> Prescription | None:
@@ -116,13 +117,8 @@ def standardized_input(diagnosis: Diagnosis) -> Prescription | None:
 
 
 def _dead(diagnosis: Diagnosis) -> set[str]:
-    """The last weight layer before the first output that is dead."""
-    latest = ""
-    for layer in diagnosis.layers:
-        latest = layer.name if layer.depth is not None else latest
-        if layer.status is Status.DEAD:
-            return {latest} - {""}
-    return set()
+    """The layers that findings name as the cause of dead outputs."""
+    return {one.cause for one in diagnosis.findings if one.check in _DEAD and one.cause is not None}
 
 
 def _rows(diagnosis: Diagnosis) -> list[Layer]:

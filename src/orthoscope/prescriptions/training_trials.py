@@ -71,7 +71,8 @@ def _untouched(plan: Plan, model: nn.Module, start: Confirmation) -> Fix:
     elif plan.diagnosis.verdict is Verdict.HEALTHY:
         fixed = unchanged_fix(model, plan, FixOutcome.HEALTHY, f"the network is healthy and {_AS_IT_IS}", ())
     else:
-        sentence = f"{plan.diagnosis.verdict}, but a short training refutes it: the network {_AS_IT_IS}"
+        refuted = "a short training refutes it: " if start.confirmed is False else ""
+        sentence = f"{plan.diagnosis.verdict}, but {refuted}the network {_AS_IT_IS}"
         fixed = unchanged_fix(model, plan, FixOutcome.REFUTED, sentence, plan.steps)
     return replace(fixed, confirmations=(start, start))
 
@@ -137,8 +138,10 @@ def _confirmed(
 ) -> Fix:
     healthy = state.diagnosis.verdict is Verdict.HEALTHY
     by = ", then ".join(step.name for step in state.steps)
-    trains = f"{start.outcome} → {end.outcome} by {by}"
-    verdict = f" ({plan.diagnosis.verdict} → {state.diagnosis.verdict})"
+    trains = f"{start.outcome} → {end.outcome}"
+    if end.trains is None:  # the reference decides nothing: the loss does
+        trains = f"loss {start.final_loss:.3g} → {end.final_loss:.3g}"
+    verdict = f" by {by} ({plan.diagnosis.verdict} → {state.diagnosis.verdict})"
     outcome = FixOutcome.FIXED if healthy else FixOutcome.IMPROVED
     return replace(kept_fix(plan, state, tried, model, outcome, trains + verdict), confirmations=(start, end))
 

@@ -56,8 +56,10 @@ def fix_terminal(document: FixDocument) -> RenderableType:
     if document.steps:
         parts.append(Padding(_numbers(document.comparison.numbers), (1, 0)))
     if document.confirmation is not None:
-        parts.append(labeled("before", document.confirmation.before.summary))
-        parts.append(labeled("after", document.confirmation.after.summary))
+        # Without steps nothing changed: there was one training.
+        parts.append(labeled("before" if document.steps else "trained", document.confirmation.before.summary))
+        if document.steps:
+            parts.append(labeled("after", document.confirmation.after.summary))
     considered = [step for step in document.plan if not step.outcome.startswith("does not apply")]
     if considered:
         parts.append(Padding(_plan(considered), (1, 0)))
