@@ -17,8 +17,9 @@ from orthoscope.diagnosis.document import Viewed, diagnosis_document
 from orthoscope.diagnosis.expectations import Expectation, expectation
 from orthoscope.diagnosis.first_steps import FirstSteps, first_steps
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
+from orthoscope.diagnosis.judgment import agreeing, risk_after_steps
 from orthoscope.diagnosis.notes import notes_on_training
-from orthoscope.diagnosis.numbers import numbers
+from orthoscope.diagnosis.numbers import loss_unit, numbers
 from orthoscope.diagnosis.rules import findings_of, in_words, omitted_checks, risk, verdict
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.optim.recipes import OPTIMIZERS
@@ -118,7 +119,12 @@ class Diagnosis(Viewed):
 
     @property
     def risk(self) -> float:
-        """Calibrated probability that the network does not train; nan if that is not known."""
+        """Calibrated probability that the network does not train; nan if that is not known.
+
+        With the optimizer that is named, if its first steps were taken; else as for AdamW, from one pass alone.
+        """
+        if self.first_steps is not None and self.first_steps.taken:
+            return risk_after_steps(self.findings, self.numbers, self.first_steps.optimizer)
         return risk(self.findings, self.weight_layers, known=self.judged)
 
     @property
@@ -329,7 +335,7 @@ def diagnose(
     return Diagnosis(
         name=name or class_name(unwrapped(model)),
         recording=recording,
-        findings=with_causes(findings_of(recording), recording, unwrapped(model)),
+        findings=_findings(recording, steps, unwrapped(model)),
         expected=expectation(unwrapped(model), recording, batch_statistics),
         seconds=time.perf_counter() - start,
         alignment=alignment,
@@ -353,6 +359,15 @@ def _alignment(
         return align(model, call, name=name, seed=seed, running_statistics=not batch_statistics), ()
     except (ValueError, RuntimeError) as error:
         return None, (f"residual alignment is not known: {error}",)
+
+
+def _findings(recording: Recording, steps: FirstSteps | None, model: nn.Module) -> tuple[Finding, ...]:
+    """The outcome of every check, with causes; after first steps, in agreement with the risk that they show."""
+    found = with_causes(findings_of(recording), recording, model)
+    if steps is None or not steps.taken:
+        return found
+    known = numbers(found, recording, steps)
+    return agreeing(found, risk_after_steps(found, known, steps.optimizer), steps, loss_unit(recording, steps))
 
 
 def _first_steps(

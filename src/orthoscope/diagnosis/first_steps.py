@@ -35,6 +35,11 @@ class FirstSteps:
     losses: tuple[tuple[float, ...], ...]
 
     @property
+    def taken(self) -> bool:
+        """Whether there was a parameter to train."""
+        return all(self.losses)
+
+    @property
     def start(self) -> float:
         """The loss before the first step."""
         return self.losses[0][0]

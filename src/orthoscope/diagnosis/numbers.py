@@ -72,20 +72,20 @@ def numbers(findings: Sequence[Finding], recording: Recording, steps: FirstSteps
         if finding.check in OF_CHECKS and finding.state is not State.NOT_CHECKED and finding.measured is not None
     }
     found["depth"] = math.log10(weight_layers(recording))
-    unit = _unit(recording, steps)
+    unit = loss_unit(recording, steps)
     found |= _of_gradients(recording, unit)
-    if steps is not None and steps.losses[0]:
+    if steps is not None and steps.taken:
         found["first steps"] = -steps.fall / unit
         found["first step"] = -steps.first_fall / unit
         found["loss after first steps"] = (steps.start - steps.fall) / unit
     return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
-def _unit(recording: Recording, steps: FirstSteps | None) -> float:
+def loss_unit(recording: Recording, steps: FirstSteps | None) -> float:
     """The loss of guessing; else the first loss; else 1."""
     known = recording.initial_loss
     candidates = [None if known is None else known.guessing, None if known is None else abs(known.value)]
-    if steps is not None and steps.losses[0]:
+    if steps is not None and steps.taken:
         candidates.append(abs(steps.start))
     return next((one for one in candidates if one is not None and 0 < one < math.inf), 1.0)
 
@@ -97,7 +97,7 @@ def _of_gradients(recording: Recording, unit: float) -> dict[str, float]:
         return {}
     found = {"no gradient": 1 - sum(row.size for row in table.rows if row.gets_gradient) / size}
     if recording.initial_loss is not None:  # the gradient of a random direction has no scale
-        for name, optimizer in (("decrease by SGD", "sgd"), ("decrease by signs", "adamw")):
+        for name, optimizer in (("decrease by sgd", "sgd"), ("decrease by signs", "adamw")):
             decrease = table.first_decrease(optimizer)
             if decrease is not None:
                 found[name] = _shrinks(decrease / unit)

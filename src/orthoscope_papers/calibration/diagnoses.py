@@ -6,7 +6,7 @@ that the diagnosis names as the cause. Nothing here depends on how the training 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from orthoscope.diagnosis import Diagnosis, diagnose
@@ -21,8 +21,8 @@ from orthoscope_papers.evidence import Evidence, share_of
 from orthoscope_papers.panels import Panel, Series
 
 CLAIM = (
-    "Every network of the benchmarks is diagnosed without an error, and of the faults that were put into one module the "
-    "first module that is named is that module, or holds it, or is held by it, in nine cases of ten."
+    "Every network of the benchmarks is diagnosed without an error, and of the faults that were put into one module "
+    "the first module that is named is that module, or holds it, or is held by it, in nine cases of ten."
 )
 KIND = "training"
 DATA = ("fashion-mnist", "cifar10")
@@ -63,7 +63,7 @@ class Row(NamedTuple):
     expert_balance: float
     depth: float
     no_gradient: float
-    decrease_by_SGD: float
+    decrease_by_sgd: float
     decrease_by_signs: float
     relative_gradient: float
     first_steps: float
@@ -85,7 +85,7 @@ NUMBERS = Row._fields[4:]
 class Config:
     """Members that `calibration/trainability` trains, as it orders them, and networks of the grid, by number."""
 
-    members: trainability.Config | None = trainability.Config()
+    members: trainability.Config | None = field(default_factory=trainability.Config)
     begin: int = 0
     end: int = len(grid())
 
