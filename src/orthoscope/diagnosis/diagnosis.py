@@ -20,7 +20,7 @@ from orthoscope.diagnosis.inspection import Anatomy, anatomy
 from orthoscope.diagnosis.judgment import agreeing, risk_after_steps
 from orthoscope.diagnosis.notes import notes_on_training
 from orthoscope.diagnosis.numbers import loss_unit, numbers
-from orthoscope.diagnosis.rules import findings_of, in_words, omitted_checks, risk, verdict
+from orthoscope.diagnosis.rules import CALIBRATION, findings_of, in_words, omitted_checks, risk, verdict
 from orthoscope.findings import Finding, State, Symptom, Verdict
 from orthoscope.optim.recipes import OPTIMIZERS
 from orthoscope.probe import Layer, Leaks, Recording, Status, leaks, record
@@ -105,7 +105,7 @@ class Diagnosis(Viewed):
     @property
     def verdict(self) -> Verdict:
         """What follows from the risk; UNKNOWN if nothing was found and too little could be judged."""
-        return verdict(self.risk)
+        return verdict(self.risk, CALIBRATION.after_steps.sick_above) if self.steps_taken else verdict(self.risk)
 
     @property
     def weight_layers(self) -> int:
@@ -118,12 +118,17 @@ class Diagnosis(Viewed):
         return numbers(self.findings, self.recording, self.first_steps)
 
     @property
+    def steps_taken(self) -> bool:
+        """Whether the first steps with the optimizer are part of the risk."""
+        return self.first_steps is not None and self.first_steps.taken
+
+    @property
     def risk(self) -> float:
         """Calibrated probability that the network does not train; nan if that is not known.
 
         With the optimizer that is named, if its first steps were taken; else as for AdamW, from one pass alone.
         """
-        if self.first_steps is not None and self.first_steps.taken:
+        if self.first_steps is not None and self.steps_taken:
             return risk_after_steps(self.findings, self.numbers, self.first_steps.optimizer)
         return risk(self.findings, self.weight_layers, known=self.judged)
 

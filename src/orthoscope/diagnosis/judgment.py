@@ -50,7 +50,7 @@ def agreeing(findings: Sequence[Finding], risk: float, steps: FirstSteps, unit: 
         steps: The first steps.
         unit: The loss of guessing, which a fall of the loss is compared with.
     """
-    judged = verdict(risk)
+    judged = verdict(risk, CALIBRATION.after_steps.sick_above)
     milder = [_at_most(finding, judged) for finding in findings]
     explained = any(finding.state is State.FOUND and finding.severity is judged for finding in milder)
     return (*milder, _of_steps(steps, unit, judged if not explained else Verdict.HEALTHY))
@@ -75,9 +75,7 @@ def _of_steps(steps: FirstSteps, unit: float, severity: Verdict) -> Finding:
         check=CHECK,
         symptom=Symptom.SLOW,
         state=State.FOUND if found else State.CLEAN,
-        reason=f"slow learning: with {name} the loss {fell} in {how}"
-        if found
-        else f"with {name} the loss {fell} in {how}",
+        reason=f"slow learning: {said}" if found else said,
         severity=severity,
         measured=Measurement(CHECK, best.value, "share of the loss of guessing"),
     )

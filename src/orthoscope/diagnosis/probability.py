@@ -34,10 +34,12 @@ class AdditiveModel:
     Attributes:
         base: $\beta_0$.
         terms: Limits $t_i$ and what they add, $a_i$.
+        sick_above: The probability beyond which a network is called sick.
     """
 
     base: float
     terms: tuple[Term, ...]
+    sick_above: float = 0.5
 
     def contributions(self, numbers: Mapping[str, float], optimizer: str) -> dict[str, float]:
         """What each number adds to the log-odds, the most first; only those that add something."""
@@ -55,10 +57,16 @@ class AdditiveModel:
 
     def as_data(self) -> dict[str, Any]:
         """The entry of `calibration.json`."""
-        return {"base": self.base, "terms": [[t.number, t.optimizer, t.above, t.adds] for t in self.terms]}
+        return {
+            "base": self.base,
+            "terms": [[t.number, t.optimizer, t.above, t.adds] for t in self.terms],
+            "sick_above": self.sick_above,
+        }
 
 
 def from_data(data: Mapping[str, Any]) -> AdditiveModel:
     """Read an entry of `calibration.json`."""
     rows: Sequence[Sequence[Any]] = data["terms"]
-    return AdditiveModel(data["base"], tuple(Term(name, above, adds, opt) for name, opt, above, adds in rows))
+    return AdditiveModel(
+        data["base"], tuple(Term(name, above, adds, opt) for name, opt, above, adds in rows), data["sick_above"]
+    )

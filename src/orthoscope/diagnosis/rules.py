@@ -463,11 +463,11 @@ def risk(
     return max(risks, default=calibration.risk(-math.inf))
 
 
-def verdict(risk: float) -> Verdict:
+def verdict(risk: float, sick_above: float = SICK) -> Verdict:
     """The verdict that goes with a risk: the one place where a number becomes a word; nan is UNKNOWN."""
     if math.isnan(risk):
         return Verdict.UNKNOWN
-    return Verdict.SICK if risk > SICK else Verdict.AT_RISK if risk >= AT_RISK else Verdict.HEALTHY
+    return Verdict.SICK if risk > sick_above else Verdict.AT_RISK if risk >= AT_RISK else Verdict.HEALTHY
 
 
 def _risk_of(finding: Finding, weight_layers: int, calibration: Calibration) -> float:
