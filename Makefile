@@ -69,6 +69,8 @@ calibrate: .venv/test.stamp  ## train 457 networks, fit the limits of the verdic
 	$(WRITE_CALIBRATION) calibration results
 	$(BIN)/orthoscope reproduce calibration/verdict  # by the new limits: other runs
 	$(WRITE_CALIBRATION) calibration results
+	$(BIN)/orthoscope reproduce calibration/trainability calibration/diagnoses
+	$(WRITE_CALIBRATION) steps results
 	$(BIN)/orthoscope reproduce calibration/cure
 	$(WRITE_CALIBRATION) docs results
 

@@ -37,6 +37,7 @@ class Symptom(StrEnum):
     DISCONNECTED = "disconnected"  # no parameter is trainable, or none is connected with the loss
     SCALE = "scale"  # inputs or logits are far too large or too small
     LOSS = "loss"  # the loss does not fit the outputs
+    SLOW = "slow"  # the loss hardly falls in the first steps
 
     @property
     def words(self) -> str:
@@ -54,6 +55,7 @@ _SYMPTOM_WORDS = {
     Symptom.DISCONNECTED: "no gradient path",
     Symptom.SCALE: "unsuitable scale",
     Symptom.LOSS: "unsuitable loss",
+    Symptom.SLOW: "slow learning",
 }
 
 

@@ -15,18 +15,21 @@ from orthoscope.diagnosis.causes import with_causes
 from orthoscope.diagnosis.checks import GradientProfile, fitted_slope, gradient_profile, weight_layers
 from orthoscope.diagnosis.document import Viewed, diagnosis_document
 from orthoscope.diagnosis.expectations import Expectation, expectation
+from orthoscope.diagnosis.first_steps import FirstSteps, first_steps
 from orthoscope.diagnosis.inspection import Anatomy, anatomy
+from orthoscope.diagnosis.judgment import agreeing, risk_after_steps
 from orthoscope.diagnosis.notes import notes_on_training
-from orthoscope.diagnosis.rules import findings_of, in_words, omitted_checks, risk, verdict
+from orthoscope.diagnosis.numbers import loss_unit, numbers
+from orthoscope.diagnosis.rules import CALIBRATION, findings_of, in_words, omitted_checks, risk, verdict
 from orthoscope.findings import Finding, State, Symptom, Verdict
+from orthoscope.optim.recipes import OPTIMIZERS
 from orthoscope.probe import Layer, Leaks, Recording, Status, leaks, record
 from orthoscope.probe.batches import as_call
 from orthoscope.probe.details import Picture, WeightReferences, WeightSpectrum, pictures, weight_spectra
 from orthoscope.probe.hooks import class_name, unwrapped
 from orthoscope.probe.losses import Loss, takes_target
+from orthoscope.probe.record import OWN_LOSS
 from orthoscope.report.document import DiagnosisDocument
-
-OPTIMIZERS = ("adamw", "sgd", "muon")
 
 # One of each: where samples or gradients were not looked at, nothing is called healthy.
 _SAMPLE_CHECKS = ("sample angles", "sample rank")
@@ -77,6 +80,7 @@ class Diagnosis(Viewed):
         fix_command: Command that fixes the network, if it was built from a target.
         weights: Weak references to the weight layers, for their spectra.
         optimizer: The optimizer that the network is to be trained with, if that was said.
+        first_steps: What the first steps with this optimizer do to the loss, if they were taken.
     """
 
     name: str
@@ -90,6 +94,7 @@ class Diagnosis(Viewed):
     anatomy: Anatomy = field(default_factory=Anatomy)
     fix_command: str = ""
     weights: WeightReferences | None = field(default=None, repr=False, compare=False)
+    first_steps: FirstSteps | None = None
     optimizer: str | None = None
 
     @cached_property
@@ -100,16 +105,31 @@ class Diagnosis(Viewed):
     @property
     def verdict(self) -> Verdict:
         """What follows from the risk; UNKNOWN if nothing was found and too little could be judged."""
-        return verdict(self.risk)
+        return verdict(self.risk, CALIBRATION.after_steps.sick_above) if self.steps_taken else verdict(self.risk)
 
     @property
     def weight_layers(self) -> int:
         """How many times a weight layer was called."""
         return weight_layers(self.recording)
 
+    @cached_property
+    def numbers(self) -> Mapping[str, float]:
+        """What the risk is made of, by name, larger being worse."""
+        return numbers(self.findings, self.recording, self.first_steps)
+
+    @property
+    def steps_taken(self) -> bool:
+        """Whether the first steps with the optimizer are part of the risk."""
+        return self.first_steps is not None and self.first_steps.taken
+
     @property
     def risk(self) -> float:
-        """Calibrated probability that the network does not train; nan if that is not known."""
+        """Calibrated probability that the network does not train; nan if that is not known.
+
+        With the optimizer that is named, if its first steps were taken; else as for AdamW, from one pass alone.
+        """
+        if self.first_steps is not None and self.steps_taken:
+            return risk_after_steps(self.findings, self.numbers, self.first_steps.optimizer)
         return risk(self.findings, self.weight_layers, known=self.judged)
 
     @property
@@ -284,7 +304,9 @@ def diagnose(
         seed: Of the random direction, and of models that draw noise.
         deep: Measure the Jacobians of residual blocks (`orthoscope.align`) and look for leaks
             (`orthoscope.probe.leaks`) too, which takes longer.
-        optimizer: With which the network is to be trained: "adamw", "sgd", "muon", or None if it is not known.
+        optimizer: With which the network is to be trained: "adamw", "sgd" or "muon". If it is named, and there is a
+            loss, ten steps are taken on copies of the network at each of three learning rates, which makes the verdict
+            right more often (docs/calibration.md). None: not known, judged as for AdamW from one pass.
         progress: Called with the name of every module as it is measured.
 
     Returns:
@@ -314,15 +336,17 @@ def diagnose(
     )
     alignment, notes = _alignment(model, batch, loss, name, seed, batch_statistics) if deep else (None, ())
     leaked, leaking = _leaks(model, batch, loss, seed) if deep else (None, ())
+    steps, trial_notes = _first_steps(model, batch, loss, optimizer, seed, recording)
     return Diagnosis(
         name=name or class_name(unwrapped(model)),
         recording=recording,
-        findings=with_causes(findings_of(recording), recording, unwrapped(model)),
+        findings=_findings(recording, steps, unwrapped(model)),
         expected=expectation(unwrapped(model), recording, batch_statistics),
         seconds=time.perf_counter() - start,
         alignment=alignment,
         leaks=leaked,
-        notes=(*notes_on_training(recording), *notes, *leaking),
+        notes=(*notes_on_training(recording), *notes, *leaking, *trial_notes),
+        first_steps=steps,
         anatomy=anatomy(unwrapped(model)),
         weights=WeightReferences(
             unwrapped(model), [layer.name for layer in recording.layers if layer.depth is not None]
@@ -340,6 +364,33 @@ def _alignment(
         return align(model, call, name=name, seed=seed, running_statistics=not batch_statistics), ()
     except (ValueError, RuntimeError) as error:
         return None, (f"residual alignment is not known: {error}",)
+
+
+def _findings(recording: Recording, steps: FirstSteps | None, model: nn.Module) -> tuple[Finding, ...]:
+    """The outcome of every check, with causes; after first steps, in agreement with the risk that they show."""
+    found = with_causes(findings_of(recording), recording, model)
+    if steps is None or not steps.taken:
+        return found
+    known = numbers(found, recording, steps)
+    return agreeing(found, risk_after_steps(found, known, steps.optimizer), steps, loss_unit(recording, steps))
+
+
+def _first_steps(
+    model: nn.Module, batch: Any, loss: Loss | None, optimizer: str | None, seed: int, recording: Recording
+) -> tuple[FirstSteps | None, tuple[str, ...]]:
+    """The first steps with the optimizer that is named, or a note that says why they were not taken."""
+    if optimizer is None:
+        return None, ()
+    if recording.initial_loss is None and recording.gradient_source != OWN_LOSS:
+        return None, ("no first steps were taken: without a loss there is nothing to train",)
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return None, ("no first steps were taken: they are taken in one process alone",)
+    network = unwrapped(model)
+    try:
+        call = as_call(network, batch, with_target=takes_target(loss))
+        return first_steps(network, call, loss, optimizer, seed), ()
+    except Exception as error:  # the user's network may refuse to be copied, or fail in training mode
+        return None, (f"no first steps were taken: they fail ({type(error).__name__}: {error})",)
 
 
 def _leaks(model: nn.Module, batch: Any, loss: Loss | None, seed: int) -> tuple[Leaks | None, tuple[str, ...]]:

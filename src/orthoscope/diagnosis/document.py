@@ -93,7 +93,7 @@ def diagnosis_document(diagnosis: "Diagnosis", details: bool = True) -> document
     return copied(
         document.DiagnosisDocument,
         diagnosis,
-        risk=risk_row(diagnosis.risk),
+        risk=risk_row(diagnosis.risk, diagnosis.optimizer if diagnosis.steps_taken else None),
         findings=tuple(map(_finding, diagnosis.findings)),
         slope=document.Slope(
             value=diagnosis.slope,
@@ -140,10 +140,18 @@ def _learning(table: ParameterTable) -> document.Learning:
     )
 
 
-def risk_row(risk: float) -> document.Risk:
-    """Write down the risk of not training, and what it rests on: networks whose training is known."""
+def risk_row(risk: float, optimizer: str | None = None) -> document.Risk:
+    """Write down the risk of not training, and what it rests on: networks whose training is known.
+
+    Args:
+        risk: The probability.
+        optimizer: The one whose first steps the probability is made of; None: it is of one pass.
+    """
     known = CALIBRATION.document
     held_out = known["held_out"]["orthoscope"]
+    if optimizer is not None:
+        known = known["after_steps"]
+        held_out = known["by_optimizer"][optimizer]
     return document.Risk(
         value=risk,
         networks=known["fitted_to"],

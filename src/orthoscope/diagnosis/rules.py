@@ -14,12 +14,13 @@ from typing import Any
 
 from orthoscope.diagnosis import checks, inside_checks, loss_checks, training_checks
 from orthoscope.diagnosis.checks import TYPICAL_DEPTH, CheckValue, NotChecked
+from orthoscope.diagnosis.probability import AdditiveModel, from_data
 from orthoscope.diagnosis.projections import MOST_ONE_HOT
 from orthoscope.findings import Finding, Measurement, State, Symptom, Verdict
 from orthoscope.probe import Recording
 
 FILE = "calibration.json"
-SCHEMA = "orthoscope.calibration/1"
+SCHEMA = "orthoscope.calibration/2"
 DEEPEST = 301  # weight layers of the deepest network that was trained: laws are not extrapolated beyond
 AT_RISK = 0.2  # the risk at which a network is no longer called healthy
 SICK = 0.5  # the risk beyond which it is called sick
@@ -54,11 +55,17 @@ class Law:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Laws by name, and the lapse rate: how often an outcome contradicts every law."""
+    """Laws by name, the lapse rate (how often an outcome contradicts every law), and the risk after first steps."""
 
     laws: Mapping[str, Law]
     lapse: float
     document: Mapping[str, Any]
+    after_steps: AdditiveModel = AdditiveModel(0.0, ())  # noqa: RUF009 - a frozen value
+
+    @staticmethod
+    def least_risk(verdict: Verdict) -> float:
+        """The lowest risk that goes with a verdict."""
+        return _BANDS[verdict][0]
 
     def risk(self, log_odds: float) -> float:
         r"""$\epsilon + (1 - 2\epsilon)/(1 + e^{-z})$ for log-odds $z$ and lapse rate $\epsilon$."""
@@ -84,7 +91,7 @@ def read(text: str) -> Calibration:
     """A calibration from the text of its file."""
     document = json.loads(text)
     laws = {name: Law(**law) for name, law in document["laws"].items()}
-    return Calibration(laws, document["lapse"], document)
+    return Calibration(laws, document["lapse"], document, from_data(document["after_steps"]))
 
 
 CALIBRATION = read(resources.files("orthoscope").joinpath(FILE).read_text("utf-8"))
@@ -456,11 +463,11 @@ def risk(
     return max(risks, default=calibration.risk(-math.inf))
 
 
-def verdict(risk: float) -> Verdict:
+def verdict(risk: float, sick_above: float = SICK) -> Verdict:
     """The verdict that goes with a risk: the one place where a number becomes a word; nan is UNKNOWN."""
     if math.isnan(risk):
         return Verdict.UNKNOWN
-    return Verdict.SICK if risk > SICK else Verdict.AT_RISK if risk >= AT_RISK else Verdict.HEALTHY
+    return Verdict.SICK if risk > sick_above else Verdict.AT_RISK if risk >= AT_RISK else Verdict.HEALTHY
 
 
 def _risk_of(finding: Finding, weight_layers: int, calibration: Calibration) -> float:

@@ -26,6 +26,7 @@ from orthoscope.probe.samples import Call, Reading, WholeBatch, copied, tensors_
 from orthoscope.probe.trunk import Trunk
 from orthoscope.probe.unused import unused_modules
 
+OWN_LOSS = "the model's own loss"
 _LINES = 30  # layers that a recording prints
 _NEVER_CALLED = "never called: its parent uses it directly, or not at all"
 _NO_TOKEN = "no token of the batch was routed to this expert"
@@ -285,7 +286,7 @@ def _differentiated(
     if loss is not None:
         return loss_value(loss, output, call.target), None, "the loss"
     if (own := own_loss(output)) is not None:
-        return own, None, "the model's own loss"
+        return own, None, OWN_LOSS
     reading = samples.read(output, "the model's output")
     floating = (t for t in tensors_in(output) if t.is_floating_point())
     tensor = next(floating, None) if reading is None else reading.tensor

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from orthoscope_papers.calibration import cure
+from orthoscope_papers.calibration import after_steps, cure
 from orthoscope_papers.calibration.fit import score
 from orthoscope_papers.calibration.grid import DEPTHS, grid
 from orthoscope_papers.calibration.outcomes import agreement, repeated
@@ -47,6 +47,7 @@ def page(results: Path, calibration: Mapping[str, Any]) -> str:
             *_reliability(calibration),
             *_cases(signs),
             *_cures(cured),
+            *after_steps.section(calibration["after_steps"]),
         ]
     )
 

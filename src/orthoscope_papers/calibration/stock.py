@@ -94,7 +94,8 @@ def row(one: Architecture, config: Config) -> Row:
             stock = one.build(config.dataset, config.samples)
             losses: list[float] = []
             loss = None if stock.loss is None else partial(_noted, stock, losses)
-            diagnosis = diagnose(stock.model, stock.batch(), loss, name=one.name)
+            optimizer = None if loss is None else "adamw"
+            diagnosis = diagnose(stock.model, stock.batch(), loss, name=one.name, optimizer=optimizer)
             seconds = time.perf_counter() - began
             sick = diagnosis.verdict is Verdict.SICK
             proof = train_proof(one, config.dataset, config.steps) if sick else UNTRAINED

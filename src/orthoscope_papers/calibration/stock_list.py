@@ -35,6 +35,10 @@ _PATH = re.compile(r"(?<![\w/])/(?:[\w.-]+/)+[\w.-]+")
 _FIRST_WORD = re.compile(r"[a-z]+")
 
 
+# Seen in a diagnosis: parameters do not tell how much memory activations take.
+_TOO_MUCH_MEMORY = {"nemo_speechlm": "activations of 16 samples take 8 GB"}
+
+
 class Architecture(NamedTuple):
     """An architecture of the list; `reason` says why it is left out, empty if it is not."""
 
@@ -108,6 +112,8 @@ def _takes(name: str, size: int, resizable: bool) -> str:
 def hugging_face_architecture(model_type: str) -> Architecture:
     """Apply the rule to a model type of transformers."""
     tried = Architecture("transformers", model_type, model_type, 0, 0, 0, "")
+    if model_type in _TOO_MUCH_MEMORY:
+        return tried._replace(reason=_TOO_MUCH_MEMORY[model_type])
     try:
         with quiet(), torch.device("meta"):
             parameters = _count(from_tiny_configuration(model_type)[0]())

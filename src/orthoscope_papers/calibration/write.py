@@ -14,7 +14,7 @@ from typing import Any
 import orthoscope
 from orthoscope.diagnosis.rules import FILE, SCHEMA
 from orthoscope.files import replace
-from orthoscope_papers.calibration import records, stock_page
+from orthoscope_papers.calibration import after_steps, records, stock_page
 from orthoscope_papers.calibration.fit import fitted
 from orthoscope_papers.calibration.page import page
 from orthoscope_papers.calibration.records import Signs
@@ -35,7 +35,16 @@ def calibration(results: Path) -> None:
     """Fit the laws to the families that are not held out, and write them with their error rates on the others."""
     folder = results / "calibration" / "verdict"
     rows = read_table(folder, Signs)
-    replace(PLACE, json.dumps(document(rows, read_meta(folder)), indent=1, allow_nan=False) + "\n")
+    known = json.loads(PLACE.read_text("utf-8"))
+    found = document(rows, read_meta(folder)) | {"after_steps": known["after_steps"]}
+    replace(PLACE, json.dumps(found, indent=1, allow_nan=False) + "\n")
+
+
+def steps(results: Path) -> None:
+    """Fit the probability after first steps, and write it with its error rates on families held out."""
+    known = json.loads(PLACE.read_text("utf-8"))
+    entry = after_steps.document(after_steps.cases(results))
+    replace(PLACE, json.dumps(known | {"after_steps": entry}, indent=1, allow_nan=False) + "\n")
 
 
 def docs(results: Path) -> None:
@@ -71,4 +80,5 @@ def document(rows: Sequence[Signs], meta: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    {"outcomes": outcomes, "calibration": calibration, "docs": docs, "stock": stock}[sys.argv[1]](Path(sys.argv[2]))
+    verbs = {"outcomes": outcomes, "calibration": calibration, "steps": steps, "docs": docs, "stock": stock}
+    verbs[sys.argv[1]](Path(sys.argv[2]))

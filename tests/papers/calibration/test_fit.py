@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 from orthoscope.diagnosis.rules import AT_RISK, CALIBRATION, Calibration, Law
-from orthoscope_papers.calibration import records
+from orthoscope_papers.calibration import after_steps, records
 from orthoscope_papers.calibration.fit import fitted, score, threshold, two_limits
 from orthoscope_papers.calibration.page import page
 from orthoscope_papers.calibration.records import Signs
@@ -108,7 +108,28 @@ def test_the_interval_of_a_share_is_that_of_scipy(share: float, count: int) -> N
 def test_the_packaged_file_is_the_fit_to_the_committed_tables() -> None:
     rows = read_table(RESULTS / "verdict", Signs)
     written = json.loads(PLACE.read_text("utf-8"))
+    del written["after_steps"]
     assert written == json.loads(json.dumps(document(rows, read_meta(RESULTS / "verdict"))))
+
+
+@pytest.mark.slow
+def test_the_probability_after_first_steps_is_the_fit_to_the_committed_tables() -> None:
+    written = json.loads(PLACE.read_text("utf-8"))["after_steps"]
+    found = json.loads(json.dumps(after_steps.document(after_steps.cases(RESULTS.parent))))
+    # Ties between limits may be decided by rounding, which differs between processors.
+    assert found["rounds"] == written["rounds"]
+    assert found["rules"]["orthoscope, after first steps"]["accuracy"] == pytest.approx(
+        written["rules"]["orthoscope, after first steps"]["accuracy"], abs=0.01
+    )
+    assert found["localization"] == written["localization"]
+
+
+def test_after_first_steps_the_verdict_beats_simpler_rules_on_families_held_out() -> None:
+    entry = json.loads(PLACE.read_text("utf-8"))["after_steps"]
+    ours, *others = entry["rules"].values()
+    assert all(ours["accuracy"] > other["accuracy"] for other in others)
+    assert ours["false_alarms"] <= 0.03
+    assert {name for name, one in entry["by_optimizer"].items() if one["accuracy"] >= 0.9} == {"adamw", "sgd", "muon"}
     assert records.FILE.read_text("utf-8") == (RESULTS / "outcomes" / "table.csv").read_text("utf-8")
 
 
