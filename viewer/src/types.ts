@@ -149,7 +149,7 @@ export interface Risk {
 }
 
 /** What goes wrong. */
-export type Symptom = "collapse" | "vanish" | "explode" | "degenerate input" | "attention" | "routing" | "disconnected" | "scale" | "loss";
+export type Symptom = "collapse" | "vanish" | "explode" | "degenerate input" | "attention" | "routing" | "disconnected" | "scale" | "loss" | "slow";
 
 /** The three ways a check can end. */
 export type State = "found" | "clean" | "not checked";
@@ -936,7 +936,7 @@ export interface WatchDocument {
 export type AnyDocument = ResidualDocument | DiagnosisDocument | ComparisonDocument | ConfirmationDocument | FixDocument | PredictionDocument | WatchDocument;
 
 /** Symptoms in the words of the field. */
-export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collapse", "vanish": "vanishing gradients", "explode": "exploding gradients", "degenerate input": "degenerate input", "attention": "broken attention", "routing": "unbalanced experts", "disconnected": "no gradient path", "scale": "unsuitable scale", "loss": "unsuitable loss"};
+export const SYMPTOM_WORDS: Record<Symptom, string> = {"collapse": "rank collapse", "vanish": "vanishing gradients", "explode": "exploding gradients", "degenerate input": "degenerate input", "attention": "broken attention", "routing": "unbalanced experts", "disconnected": "no gradient path", "scale": "unsuitable scale", "loss": "unsuitable loss", "slow": "slow learning"};
 
 /** How a quantity is named, explained, written and drawn. */
 export interface Quantity {

@@ -183,7 +183,8 @@ def section(entry: Mapping[str, Any]) -> list[str]:
         f"{entry['sick_above']:g}. Rates below are of families that nothing was fitted to: small members of 40 "
         "families that people train (Transformers, convolutional, recurrent, graph, state-space and expert networks, "
         "mixers, generative ones), each after up to 40 interventions, trained for 100 steps at three learning rates on "
-        "images, text, graphs or noise. A network *trains* if it learns at least half of what the untouched member of its family learns with the same optimizer.",
+        "images, text, graphs or noise. A network *trains* if it learns at least half "
+        "of what the untouched member of its family learns with the same optimizer.",
         "",
         "| rule | accuracy | false alarms | caught | networks |",
         "|---|---|---|---|---|",
