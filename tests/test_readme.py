@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
@@ -46,7 +47,8 @@ def calibration_statements() -> list[str]:
     cured = cure.cured(read_table(ROOT / "results/calibration/cure", cure.Row))
     accuracy = {name: f"{rule['accuracy']:.0%}" for name, rule in rules.items()}
     return [
-        f"{saved['networks']} networks were diagnosed, then trained.",
+        *after_steps_statements(saved["after_steps"]),
+        f"{saved['networks']} fully connected, residual, convolutional networks and Transformers were diagnosed",
         f"fitted to {saved['fitted_to']} of them; on the {ours['networks']} others",
         f"| right | for {accuracy['orthoscope']} of the networks |",
         f"| false alarms | {ours['false_alarms']:.0%} of the networks that train are called sick |",
@@ -56,6 +58,18 @@ def calibration_statements() -> list[str]:
         f"and {kinds['transformer']} of Transformers.",
         f"variance {accuracy['variance alone']}, mean cosine {accuracy['mean cosine alone']}, "
         f"gradient growth per layer {accuracy['gradient slope alone']}.",
+    ]
+
+
+def after_steps_statements(saved: dict[str, Any]) -> list[str]:
+    """The sentences about the verdict for an optimizer."""
+    ours = saved["rules"]["orthoscope, after first steps"]
+    right = {name: f"{one['accuracy']:.0%}" for name, one in saved["by_optimizer"].items()}
+    return [
+        f"On {ours['networks']} of families that nothing was fitted to",
+        f"right for {right['adamw']} with AdamW, {right['sgd']} with SGD and {right['muon']} with Muon; "
+        f"{ours['false_alarms']:.0%} of those that train are called sick, and {ours['caught']:.0%} of those that do not "
+        f"train are caught, of Transformers {saved['by_kind']['transformer']['caught']:.0%}.",
     ]
 
 

@@ -94,8 +94,7 @@ def row(one: Architecture, config: Config) -> Row:
             stock = one.build(config.dataset, config.samples)
             losses: list[float] = []
             loss = None if stock.loss is None else partial(_noted, stock, losses)
-            optimizer = None if loss is None else "adamw"
-            diagnosis = diagnose(stock.model, stock.batch(), loss, name=one.name, optimizer=optimizer)
+            diagnosis = diagnose(stock.model, stock.batch(), loss, name=one.name)
             seconds = time.perf_counter() - began
             sick = diagnosis.verdict is Verdict.SICK
             proof = train_proof(one, config.dataset, config.steps) if sick else UNTRAINED
