@@ -299,6 +299,15 @@ def test_a_watch_draws_every_snapshot_and_the_latest_update(browser: Browser, tm
     assert "The last healthy snapshot was taken after 2 steps." in browser.text("#warnings")
     assert "AT RISK" in browser.text(".banner")
     assert "failures1" in browser.text(".facts")  # a logger that failed is no snapshot
-    assert (
-        browser.run("return document.querySelectorAll('article article #checks').length") == 2
-    )  # the last, and the last healthy
+
+
+def test_a_watch_draws_the_last_snapshot_or_the_last_healthy_one(browser: Browser, tmp_path: Path) -> None:
+    drawn = "return document.querySelectorAll('article article[data-ready] #checks').length"
+    shown(browser, tmp_path, KINDS["watch"]("layer"))
+    titles = "return [...document.querySelectorAll('h2')].map(one => one.textContent)"
+    assert browser.wait(drawn) == 1
+    assert "The last snapshot" in browser.run(titles)
+    browser.click("[data-snapshot='1']")
+    assert browser.wait(drawn) == 1
+    assert "The last snapshot" not in browser.run(titles)
+    assert "The last healthy snapshot: after 2 steps" in browser.run(titles)

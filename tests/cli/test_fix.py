@@ -19,8 +19,8 @@ SICK = "mlp(depth=20, width=64, init=torch)"
 def test_a_sick_network_is_mended_confirmed_and_written(tmp_path: Path) -> None:
     shown = orthoscope("fix", SICK, "--output", "out", "--steps", "80", "--html", "fix.html", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("FIX          SICK → HEALTHY by ")
-    assert "does not train" in shown.stdout
+    assert shown.stdout.startswith("FIX          does not train → trains by ")
+    assert "(SICK → HEALTHY)" in " ".join(shown.stdout.partition("\n\n")[0].split())
     assert "(model" in shown.stdout
     document = json.loads((tmp_path / "out/fix.json").read_text())
     jsonschema.validate(document, report.schema())

@@ -70,7 +70,7 @@ def compared(case: Case, wrap: Callable[[nn.Module], nn.Module]) -> str:
     dist.all_gather_object(everybody, [layer.gap for layer in found.layers if layer.sample_view])
     if any(other != everybody[0] for other in everybody):
         return "the ranks found different numbers"
-    return f"{len(differing)} differ, {differing[:4]}" if differing else "same"
+    return f"{len(differing)} differ, {differing[:12]}" if differing else "same"
 
 
 def trained(case: Case, wrap: Callable[[nn.Module], nn.Module]) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from orthoscope.diagnosis import Diagnosis
+from orthoscope.diagnosis.rules import INSIDE
 
 
 class Residual(nn.Module):
@@ -159,10 +160,12 @@ def differences(found: Diagnosis, wanted: Diagnosis, tolerance: float) -> list[s
 
 
 def _plain(diagnosis: Diagnosis) -> Any:
-    # The loss of guessing is not computed from parts: docs/method.md says so.
-    compared = [f for f in diagnosis.findings if f.check not in ("finite loss", "initial loss", "loss fits outputs")]
-    findings = [(f.check, f.state, f.severity, f.layer, f.measured) for f in compared]
-    recording = dataclasses.replace(diagnosis.recording, initial_loss=None)
+    # The loss of guessing, and what happens between modules, is not measured from parts: docs/method.md says so.
+    omitted = {"finite loss", "initial loss", "loss fits outputs", *(rule.check for rule in INSIDE)}
+    findings = [
+        (f.check, f.state, f.severity, f.layer, f.measured) for f in diagnosis.findings if f.check not in omitted
+    ]
+    recording = dataclasses.replace(diagnosis.recording, initial_loss=None, attention=(), time=(), experts=())
     # Why a module has no row is told with its shape, which processes do not share; factors are unique up to signs.
     shared = {
         "unobserved": sorted(recording.unobserved),

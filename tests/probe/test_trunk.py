@@ -61,6 +61,15 @@ def test_sums_lie_on_the_stream_and_blocks_inside_branches(way: str) -> None:
     assert branches(recording) == [f"blocks.{i}.{j}" for i in range(DEPTH) for j in range(4)]
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_stream_is_found_in_every_precision(dtype: torch.dtype) -> None:
+    recording = record(Stream(WRITTEN["plus"]).to(dtype), batch().to(dtype))
+    single = record(Stream(WRITTEN["plus"]), batch())
+    assert recording.trunk is not None
+    assert single.trunk is not None
+    assert [point.name for point in recording.trunk.points] == [point.name for point in single.trunk.points]
+
+
 def test_gradient_and_sizes_along_the_stream_are_autograds() -> None:
     model, sums, parts = Stream(WRITTEN["plus"]), [], []
 

@@ -31,11 +31,29 @@ export function watch(doc: WatchDocument, cloud: Known[]): Node[] {
   parts.push(...updates(doc));
   const skipped = doc.skipped.map((one) => h("span", {}, h("code", {}, printable(one.name)), `: ${printable(one.reason)}`));
   parts.push(ending(doc, "watch", fold("Failures", doc.problems.map(printable), true), fold("Parameters that were skipped", skipped)));
-  if (doc.latest) parts.push(h("h2", {}, "The last snapshot"), network([doc.latest], 0, cloud, { below: true }));
-  if (doc.last_healthy) {
-    parts.push(h("h2", {}, `The last healthy snapshot: after ${doc.last_healthy_step} steps`), network([doc.last_healthy], 0, cloud, { below: true }));
-  }
+  parts.push(...snapshots(doc, cloud));
   return parts;
+}
+
+/** The last snapshot in full, or the last healthy one: one of them at a time, as two would share the ids of their parts. */
+function snapshots(doc: WatchDocument, cloud: Known[]): HTMLElement[] {
+  const kept: [string, WatchDocument["latest"] | WatchDocument["last_healthy"]][] = [
+    ["The last snapshot", doc.latest],
+    [`The last healthy snapshot: after ${doc.last_healthy_step} steps`, doc.last_healthy],
+  ];
+  const known = kept.flatMap(([title, one]) => (one ? [{ title, one }] : []));
+  if (!known.length) return [];
+  const heading = h("h2", {});
+  const holder = h("div", { class: "networks" });
+  const buttons = known.map(({ title }, index) => h("button", { type: "button", class: "link", "data-snapshot": index, onclick: () => show(index) }, title));
+  const show = (index: number) => {
+    heading.textContent = known[index].title;
+    buttons.forEach((button, other) => (other === index ? button.setAttribute("aria-current", "true") : button.removeAttribute("aria-current")));
+    holder.replaceChildren(network([known[index].one], 0, cloud, { below: true }));
+  };
+  show(0);
+  const choice = h("ul", {}, ...buttons.map((button) => h("li", {}, button)));
+  return known.length > 1 ? [h("nav", { "aria-label": "snapshots" }, choice), heading, holder] : [heading, holder];
 }
 
 /** What was wrong, in order, each with its step. */

@@ -220,4 +220,5 @@ def _judged(
 def _size(tensor: Tensor) -> Tensor:
     """Root mean square over a few of the first dimension, without waiting for the device."""
     few = tensor.detach()[evenly_spaced(tensor.shape[0], _SAMPLES)]
-    return torch.linalg.vector_norm(few, dtype=torch.float32) / max(1, few.numel()) ** 0.5
+    wide = torch.promote_types(few.dtype, torch.float32)
+    return torch.linalg.vector_norm(few, dtype=wide).float() / max(1, few.numel()) ** 0.5
