@@ -9,8 +9,10 @@ import pytest
 
 from cli.process import orthoscope
 from orthoscope.sweep._engines import InlineEngine
-from orthoscope_papers.calibration import outcomes
+from orthoscope_papers.calibration import outcomes, trainability
+from orthoscope_papers.calibration.families import FAMILIES
 from orthoscope_papers.calibration.grid import grid
+from orthoscope_papers.calibration.tasks import TASKS
 from orthoscope_papers.catalog import Entry, Setting, catalog, chosen
 from orthoscope_papers.datasets import CIFAR100, missing_data, sentence
 from orthoscope_papers.experiments import load
@@ -38,6 +40,8 @@ def named_in(config: Any) -> set[str]:
     names = set(texts(config))
     if isinstance(config, outcomes.Config):
         names = {grid()[number].task for number in range(config.begin, config.end)}
+    if isinstance(config, trainability.Config):
+        names = {name for family in config.families for name in TASKS[FAMILIES[family].task].data}
     return names & FETCHED
 
 

@@ -173,6 +173,7 @@ def test_the_code_of_every_prescription_is_the_change_to_the_last_bit(name: str)
     assert checked
 
 
+@pytest.mark.slow
 def test_every_remedy_of_the_list_is_made_for_some_network() -> None:
     diagnoses: list[Diagnosis] = [orthoscope.diagnose(seeded(make), batch) for make, batch in FAULTY.values()]
     deep = MLP(depth=60, width=16, residual=True, generator=torch.Generator().manual_seed(0))
