@@ -68,8 +68,8 @@ def after_steps_statements(saved: dict[str, Any]) -> list[str]:
     return [
         f"On {ours['networks']} of families that nothing was fitted to",
         f"right for {right['adamw']} with AdamW, {right['sgd']} with SGD and {right['muon']} with Muon; "
-        f"{ours['false_alarms']:.0%} of those that train are called sick, and {ours['caught']:.0%} of those that do not "
-        f"train are caught, of Transformers {saved['by_kind']['transformer']['caught']:.0%}.",
+        f"{ours['false_alarms']:.0%} of those that train are called sick, and {ours['caught']:.0%} of those that do "
+        f"not train are caught, of Transformers {saved['by_kind']['transformer']['caught']:.0%}.",
     ]
 
 

@@ -13,7 +13,6 @@ RESULTS = Path(__file__).parents[3] / "results" / "calibration"
 CLAIMED = {
     "cure": {"share that trains after the fix"},
     "outcomes": {"share whose seeds end alike"},
-    "stock": {"share called sick"},
     "verdict": {"accuracy, orthoscope", "false alarms, orthoscope"},
 }
 

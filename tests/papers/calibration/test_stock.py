@@ -1,6 +1,7 @@
 """Stock architectures: the rule of the list, their tiny configurations and data, the trainings, and the page."""
 
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +16,11 @@ from orthoscope_papers.calibration.shrinking import HIDDEN, LAYERS, SPECIAL, VOC
 from orthoscope_papers.calibration.stock_list import MOST_PARAMETERS, Architecture, covered, listed, timm_architecture
 from orthoscope_papers.calibration.stock_networks import Stock, class_loss, next_token_loss
 from orthoscope_papers.calibration.stock_page import page
-from orthoscope_papers.results import read_table
+from orthoscope_papers.results import save, table_of
 
 # Third parties warn at import and at construction; that is theirs.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.zoo]
 
-ROOT = Path(__file__).parents[3]
-RESULTS = ROOT / "results"
 SAMPLE = (
     *("timm:convit_tiny", "timm:gernet_s"),
     *("transformers:bert", "transformers:gpt2", "transformers:llama", "transformers:t5", "transformers:vit"),
@@ -62,15 +61,26 @@ def test_an_error_becomes_a_row_that_says_it(monkeypatch: pytest.MonkeyPatch) ->
     assert stock.check([row, row._replace(error="", verdict="HEALTHY")])["no diagnosis fails"] is False
 
 
+def made_up(count: int) -> list[stock.Row]:
+    """Rows of architectures of both packages that are healthy."""
+    nan = math.nan
+    return [
+        stock.Row(
+            ("timm", "transformers")[number % 2], f"family {number}", f"name {number}", "classes", "x 16x3x64x64",
+            1000 + number, 20, "HEALTHY", 0.05, "", "sample rank=0.9", 2.3, 1.0, "", nan, nan, nan, nan, nan, -1,
+        )
+        for number in range(count)
+    ]  # fmt: skip
+
+
 def test_the_claim_is_about_the_share_of_the_sick() -> None:
-    healthy = [
-        row._replace(verdict="HEALTHY", error="") for row in read_table(RESULTS / "calibration/stock", stock.Row)
-    ]
+    healthy = made_up(200)
     sick = [row._replace(verdict="SICK") for row in healthy]
     few = int(stock.SICK_AT_MOST * len(healthy))
     assert all(stock.check(sick[:few] + healthy[few:]).values())
     assert not all(stock.check(sick[: few + 1] + healthy[few + 1 :]).values())
     assert next(one.verdict for one in stock.compare(sick)) == "differs"
+    assert next(one.verdict for one in stock.compare(healthy)) == "agrees"
 
 
 def test_a_tiny_configuration_keeps_its_structure() -> None:
@@ -167,5 +177,12 @@ def test_without_a_loss_nothing_is_trained() -> None:
     assert stock_trainings.train_proof(one, "digits") is stock_trainings.UNTRAINED
 
 
-def test_the_page_is_of_the_committed_table() -> None:
-    assert (ROOT / "docs" / "stock_architectures.md").read_text("utf-8") == page(RESULTS), "run make stock"
+def test_the_page_counts_the_rows_of_the_table(tmp_path: Path) -> None:
+    alarm = "gradient growth: SICK at layer1.conv"
+    found = [row._replace(verdict="SICK", alarms=alarm, trains=1) for row in made_up(3)] + made_up(40)[3:]
+    save(tmp_path, "calibration/stock", stock, stock.QUICK, table_of(found, stock.Row), seconds=1.0)
+    written = page(tmp_path)
+    assert "name 0" in written
+    assert "name 39" in written
+    assert "gradient growth" in written
+    assert re.search(r"\| *3 *\|", written), "three are sick"
