@@ -108,6 +108,10 @@ WORDS: dict[str, str] = {
         "Inputs are far from unit size and nothing normalizes them, or logits are so large that the loss starts far "
         "above that of guessing. The first steps then only undo the scale."
     ),
+    "slow": (
+        "With the optimizer that was named, the loss hardly falls in the first steps, at the best of three learning "
+        "rates. Bad: most networks of which that is true did not learn in a hundred steps either."
+    ),
     "sick": (
         "Verdict: a number is beyond the limit at which more than half of the networks it was calibrated on did not "
         "train, or a check such as a NaN leaves no doubt."

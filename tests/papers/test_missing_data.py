@@ -9,7 +9,7 @@ import pytest
 
 from cli.process import orthoscope
 from orthoscope.sweep._engines import InlineEngine
-from orthoscope_papers.calibration import outcomes, trainability
+from orthoscope_papers.calibration import diagnoses, outcomes, trainability
 from orthoscope_papers.calibration.families import FAMILIES
 from orthoscope_papers.calibration.grid import grid
 from orthoscope_papers.calibration.tasks import TASKS
@@ -40,6 +40,9 @@ def named_in(config: Any) -> set[str]:
     names = set(texts(config))
     if isinstance(config, outcomes.Config):
         names = {grid()[number].task for number in range(config.begin, config.end)}
+    if isinstance(config, diagnoses.Config):
+        tasks = {grid()[number].task for number in range(config.begin, config.end)}
+        return named_in(config.members) | (tasks & FETCHED)
     if isinstance(config, trainability.Config):
         names = {name for family in config.families for name in TASKS[FAMILIES[family].task].data}
     return names & FETCHED

@@ -43,5 +43,6 @@ def test_symptoms_have_the_words_of_the_field() -> None:
         "no gradient path",
         "unsuitable scale",
         "unsuitable loss",
+        "slow learning",
     ]
     assert "rank collapse from here on" in report.text(document(sick_at="4"), 200)

@@ -76,10 +76,15 @@ class Row(NamedTuple):
     memoryless: float  # what remembering nothing costs
 
 
+_ENOUGH_FOR_THREADS = 1 << 20  # elements of an operation that torch divides
+
+
 def run(config: Config) -> list[Row]:
     """Every arm at every learning rate of the recurrent matrix, from every seed."""
     rows = []
     for rate, arm, seed in product(config.recurrent_rates, ARMS, range(config.num_seeds)):
+        # A thread starts in the mode of the one that starts it, and keeps it: torch's own are started before.
+        torch.ones(_ENOUGH_FOR_THREADS).exp()
         # Forgotten signals underflow, and arithmetic on subnormal numbers is many times slower.
         torch.set_flush_denormal(True)
         try:
