@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from orthoscope.optim.muon import Muon, muon_parameter_groups
+from orthoscope.optim.recipes import OPTIMIZERS, SHORT_TRAINING_RATES
 from orthoscope.training import Step, train
 from orthoscope_papers.calibration.families import FAMILIES
 from orthoscope_papers.calibration.interventions import INTERVENTIONS, UNTOUCHED, Member, batches, members
@@ -38,13 +38,7 @@ KIND = "training"
 DATA = ("fashion-mnist", "cifar10")
 
 Optimizer = Literal["adamw", "sgd", "muon"]
-RATES: dict[str, tuple[float, float, float]] = {
-    "adamw": (7.5e-4, 3e-3, 1.2e-2),
-    "sgd": (1e-2, 5e-2, 2.5e-1),
-    "muon": (5e-3, 2e-2, 8e-2),
-}
-ADAMW_SHARE = 0.15  # rate of what Muon leaves to AdamW, in parts of Muon's
-MOMENTUM = 0.9
+RATES = SHORT_TRAINING_RATES
 STEPS = 100
 ENOUGH = 0.6  # of what the reference learns: then other rates cannot change the outcome
 LEARNED = 0.5
@@ -229,13 +223,7 @@ def _batches(task: str, raw: bool, seed: int, steps: int) -> list[tuple[tuple[Te
 
 def optimizer_of(network: nn.Module, name: Optimizer, rate: float) -> torch.optim.Optimizer:
     """Return the optimizer of all parameters that are trained."""
-    if name == "muon":
-        groups = muon_parameter_groups(network)
-        return Muon(groups, lr=rate, adamw_lr=ADAMW_SHARE * rate, dtype=torch.float32)
-    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    if name == "sgd":
-        return torch.optim.SGD(parameters, lr=rate, momentum=MOMENTUM)
-    return torch.optim.AdamW(parameters, lr=rate, weight_decay=0.0)
+    return OPTIMIZERS[name](network, rate)
 
 
 def repeated(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
